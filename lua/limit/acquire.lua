@@ -20,11 +20,11 @@
 --                   wait    µs, 365 days at most. If none may pass now, one is taken ahead that
 --                           counts within this time
 -- Reply a text of one line per entry
---       <now> passed <n> <wait> <debt> <at> <mark> <born> <turn>
+--       <now> passed <n> <wait> <debt> <at> <from> <left> <born> <turn>
 --                n = 0 to passes; wait = µs until they count, or until one may be taken if n = 0;
 --                debt = µs until all tokens are paid; at = server time in µs at which they count;
---                mark, born and turn are for a settlement, and '' in the answer to a copy. No pass
---                that was taken ahead before counts later than turn
+--                the others are for a settlement, and '' in the answer to a copy: mark = from +
+--                left, and no pass that was taken ahead before counts later than turn
 --       <now> void           this attempt has ended
 --       <now> kind <kind>    the name is of another kind
 --       -<code> <text>       the error of an entry, if there are others
@@ -35,9 +35,9 @@
 -- A refused attempt is recorded as well: a late copy must not take a pass that its caller does not
 -- use. The first write of a pass is one that a full server refuses. A refusal needs no write.
 
--- The terms of the last entry: the rate, the passes, the time to wait, the time to pay one pass,
--- and the debt under which another one may pass.
-local terms, count, period, asked, within, price, price_part, room, parts
+-- The terms of the last entry: the rate, its count as a number, the passes, the time to wait, the
+-- time to pay one pass, and the debt under which another one may pass.
+local terms, count, period, unit, asked, within, price, price_part, room, parts
 
 local function read_terms(text)
   if text == terms then
@@ -47,7 +47,7 @@ local function read_terms(text)
   terms, count, period, burst, cost, asked, within = text, match(text, '^(%d+)/(%d+)/(%d+)/(%d+)/(%d+)/(%d+)$')
   price, price_part = span(cost + 0, count, period)
   room, parts = span(burst - cost, count, period)
-  asked, within = asked + 0, min(within + 0, LONGEST)
+  unit, asked, within = count + 0, asked + 0, min(within + 0, LONGEST)
 end
 
 -- Serves entry i. Returns its line.
@@ -62,12 +62,12 @@ local function serve(i)
   local clock, debt, part, _, _, born, ends, back, turn, since, shift, long = read(old, count, period)
   local before = turn
   local wait = max(debt - room + (part > parts and 1 or 0), 0)
-  if since > clock then
+  if since ~= '0' then
     wait = max(wait, since - clock)
   end
-  local passes, owed, mark = copy or 0, nil, '  '
+  local passes, owed, from, left = copy or 0, nil, '', ''
   if copy then
-    owed = whole(debt, part)
+    owed, born, before = whole(debt, part), '', ''
     if copy > 0 then
       wait = ahead and max(at - clock, 0) or 0
     else
@@ -78,7 +78,7 @@ local function serve(i)
     if wait <= within and not long then
       local most = wait == 0 and asked or 1
       repeat
-        debt, part = add(debt, part, price, price_part, count + 0)
+        debt, part = add(debt, part, price, price_part, unit)
         passes = passes + 1
       until passes >= most or debt > room or debt == room and part > parts
       if wait > 0 then
@@ -93,12 +93,15 @@ local function serve(i)
       owed = write(passes == 0, key, old, spent .. others,
         clock, debt, part, count, period, born, ends, back, turn, since, shift)
     end
+    from, left = clock, owed or debt
+    if shift ~= 0 then
+      from, left = format('%.0f', clock + debt + shift), '0'
+    end
     owed = part == 0 and owed or whole(debt, part)
-    mark = format('%.0f', clock + debt + shift) .. ' ' .. born .. ' ' .. before
   end
   at = back == '0' and at or format('%.0f', at - back)
   return now .. ' passed ' .. (TEXT[passes] or passes) .. ' ' .. (TEXT[wait] or wait) .. ' ' .. owed .. ' ' .. at
-    .. ' ' .. mark
+    .. ' ' .. from .. ' ' .. left .. ' ' .. born .. ' ' .. before
 end
 
 return entries_serve(#KEYS, serve)

@@ -1,5 +1,5 @@
 -- uses core/begin, limit/shared, core/entries
--- entries 16 of 1 key, 8 arguments, behind 3
+-- entries 16 of 1 key, 9 arguments, behind 3
 -- Adds tokens to the cost of a pass, or gives some of them back, each entry by itself. This script
 -- follows limit/shared.lua and core/entries.lua.
 --
@@ -12,8 +12,8 @@
 --         period  the rate of the pass, which applies if K has none
 --         cost    of the pass in tokens, 1 or more
 --         tokens  to add, or below 0 to give back. The debt stays within two years
---         mark, born and turn
---                 of the pass, or all '', which gives nothing back
+--         from, left, born and turn
+--                 of the pass, or all '', which gives nothing back. mark = from + left
 -- Reply a text of one line per entry
 --       <now> settled <debt>  debt = µs until all tokens are paid
 --       <now> void           this attempt has ended
@@ -33,9 +33,9 @@
 
 -- Serves entry i. Returns its line.
 local function serve(i)
-  local own = 8 * i - 4
+  local own = 9 * i - 5
   local key = KEYS[i]
-  local cost, tokens, mark = ARGV[own + 3] + 0, ARGV[own + 4] + 0, ARGV[own + 5]
+  local cost, tokens = ARGV[own + 3] + 0, ARGV[own + 4] + 0
   local line, old, spent, others, copy = begin(key, ARGV[own])
   if line then
     return line
@@ -47,8 +47,9 @@ local function serve(i)
       local more, parts = span(tokens, count, period)
       debt, part = add(debt, part, more, parts, count + 0)
       debt = min(debt, 2 * LONGEST)
-    elseif born == ARGV[own + 6] then
-      local last = tokens == -cost and mark + 0 == clock + debt + shift
+    elseif born == ARGV[own + 7] then
+      local mark = ARGV[own + 5] + ARGV[own + 6]
+      local last = tokens == -cost and mark == clock + debt + shift
       if last or turn == '0' then
         -- A part of a µs is not given back.
         local less = max(min(span(-tokens, count, period), mark - shift - clock, debt), 0)
@@ -57,7 +58,7 @@ local function serve(i)
         shift = last and shift or shift + less
       end
       if last then
-        local before = ARGV[own + 7]
+        local before = ARGV[own + 8]
         turn = before < turn and before or turn
       end
     end

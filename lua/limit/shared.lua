@@ -22,7 +22,8 @@
 --      attempt that took passes stands `/<passes>/<at>`, or `/1+<at>` for a pass that was taken
 --      ahead; at = the time by that clock at which they count
 --
--- The mark of a pass is the end of its debt + shift. It means something while born is the same.
+-- The mark of a pass is the end of its debt + shift. It means something while born is the same. Two
+-- numbers make it, from + left, since a conversion of their sum to text costs as much as a command.
 --
 -- This is the generic cell rate algorithm (ITU-T I.371); t + debt is its theoretical arrival time.
 -- No rounding adds up, since fractions of a µs are kept as whole parts. All numbers are below 2^53,
@@ -34,14 +35,15 @@
 -- later. So not each call has to set the time.
 local call = redis.call
 local sub, match, format = string.sub, string.match, string.format
-local fmod, max, min = math.fmod, math.max, math.min
+local fmod, max, min, ceil = math.fmod, math.max, math.min, math.ceil
 local LONGEST, SLACK = 31536000000000, 1000
 local TEXT = {'1'}
 TEXT[0] = '0'
 local micros, now = began, sub(began, 1, 13)
 local client, keep = ARGV[2], ARGV[3] + 0
-local limit = (now + keep) .. ''
--- The field v of a K that no other client uses.
+local began_at, limit = micros + 0, (now + keep) .. ''
+-- What stands before the number of an attempt, and the field v of a K that no other client uses.
+local mine = ' ' .. client
 local alone = '^(%d+) ' .. client .. '(:%d+)[^ ]*$'
 
 -- Leaves `lines` and `rest` for core/entries.lua. All entries are served alike.
@@ -86,18 +88,19 @@ local function read(d, count, period)
   if not t then
     return micros, 0, 0, count, period, micros, '0', '0', '0', '0', 0
   end
-  local back, turn, since, shift = match(more, '^ (%d+) (%d+) (%d+) (%d+)$')
-  back, turn, since, shift = back or '0', turn or '0', since or '0', (shift or 0) + 0
-  local clock = back == '0' and micros or format('%.0f', micros + back)
-  if clock < t then
-    clock, back = t, format('%.0f', t - micros)
+  local clock, back, turn, since, shift = micros, '0', '0', '0', 0
+  if more ~= '' then
+    back, turn, since, shift = match(more, '^ (%d+) (%d+) (%d+) (%d+)$')
+    clock, shift = back == '0' and micros or format('%.0f', micros + back), shift + 0
   end
-  debt, part = debt + 0, part + 0
-  local passed = clock - t
-  if passed > debt then
+  local passed = (clock == micros and began_at or clock) - t
+  if passed < 0 then
+    clock, back = t, format('%.0f', t - micros)
+    passed = 0
+  end
+  debt, part = debt - passed, part + 0
+  if debt < 0 then
     debt, part = 0, 0
-  else
-    debt = debt - passed
   end
   local long = false
   if count and (count ~= old_count or period ~= old_period) then
@@ -105,12 +108,14 @@ local function read(d, count, period)
     local ahead = since > clock and min(since - clock, debt) or 0
     -- `turn` was rounded up by less than 1 µs, which pays nothing.
     local rest_of_it = debt - ahead + (ahead > 0 and 1 or 0)
-    local owed = math.ceil((rest_of_it * old_count + part) * period / (old_period * count))
+    local owed = ceil((rest_of_it * old_count + part) * period / (old_period * count))
     long = owed > LONGEST
     debt, part = ahead + min(owed, LONGEST), 0
     shift, born = 0, clock > born and clock or format('%.0f', born + 1)
   end
-  turn, since = turn > clock and turn or '0', since > clock and since or '0'
+  if more ~= '' then
+    turn, since = turn > clock and turn or '0', since > clock and since or '0'
+  end
   return clock, debt, part, count or old_count, period or old_period, born, ends, back, turn, since, shift, long
 end
 
@@ -118,8 +123,8 @@ end
 -- write is `optional`, a full server need not make it. Any other server that takes no writes
 -- refuses all of them.
 local function write(optional, key, old, spent, clock, debt, part, count, period, born, ends, back, turn, since, shift)
-  local owed, last = debt .. '', now + max(math.ceil(debt / 1000) + 1, keep)
-  local moves = optional or last > ends + 0 or last + SLACK < ends + 0
+  local owed, last, expires = debt .. '', now + max(ceil(debt / 1000) + 1, keep), ends + 0
+  local moves = optional or last > expires or last + SLACK < expires
   local d = clock .. ' ' .. owed .. ' ' .. (TEXT[part] or part) .. ' ' .. count .. ' ' .. period .. ' ' .. born .. ' '
     .. (moves and last + SLACK or ends)
   if back ~= '0' or turn ~= '0' or since ~= '0' or shift ~= 0 then
@@ -153,7 +158,7 @@ local function begin(key, attempt)
   end
   local ends, last = match(v or '', alone)
   if last and (#last < #attempt or #last == #attempt and last < attempt) then
-    return nil, d, (ends > limit and ends or limit) .. ' ' .. client .. attempt, ''
+    return nil, d, (ends > limit and ends or limit) .. mine .. attempt, ''
   end
   attempt = client .. attempt
   local spent, refused = spend(v, attempt, limit, now)

@@ -337,7 +337,7 @@ async def test_calls_that_come_together_share_a_request(url, server):
         assert server.info("commandstats")["cmdstat_evalsha"]["calls"] == before + 1
         assert [bool(one) for one in found] == [True] * 18 + [False] * 46
         # Each knows where its own debt ends.
-        marks = [one._passed.mark.rest for one in found[:18]]
+        marks = [one._passed.mark.left for one in found[:18]]
         assert [mark - marks[0] for mark in marks] == [at * 3600 * 10**6 for at in range(18)]
         await found[0].settle(0)
         await found[17].settle(0)

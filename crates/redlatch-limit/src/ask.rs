@@ -1,6 +1,6 @@
 //! The requests of a line, and their answers.
 
-use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use redlatch_core::{
     Error, ErrorKind, Moment,
@@ -11,8 +11,8 @@ use tokio::{select, sync::oneshot};
 use crate::{
     Admission, Pass, Refused,
     limiter::{KIND, Limiter},
-    lines::{Asking, Batch, Call, Request, Settlement, Turn, Until},
-    rate::Rate,
+    lines::{Asking, Batch, Call, Calls, Request, Turn, Until},
+    rate::Terms,
     scripts::{self, Mark, Passed},
 };
 
@@ -28,8 +28,10 @@ pub(crate) enum Answer {
 #[derive(Debug)]
 pub(crate) struct Taken {
     pass: Option<Pass>,
-    /// The time until the pass counts.
+    /// The time until the pass counts, from the answer on.
     pub(crate) wait: Duration,
+    /// When the pass counts. The caller may read the answer late.
+    pub(crate) due: Moment,
     /// Dropping it passes the turn of a waiter on, before its pass counts.
     _turn: Option<oneshot::Sender<Infallible>>,
 }
@@ -39,12 +41,13 @@ impl Taken {
     pub(crate) fn refuse(self) -> Result<Admission, Error> {
         let (wait, pass) = (self.wait, self.pass.as_ref().ok_or_else(gone)?);
         // Nothing is given back without a mark.
-        let back = pass.mark.map_or(0, |_| pass.rate.span(pass.cost));
+        let back = pass
+            .mark
+            .map_or(0, |_| pass.terms.rate.span(pass.terms.cost));
         let debt = pass
             .debt
             .saturating_sub(u64::try_from(back).unwrap_or(u64::MAX));
-        let refused = Refused::new(pass.rate, pass.cost, debt, wait);
-        Ok(Admission::Refused(refused))
+        Ok(Admission::Refused(Refused::new(pass.terms, debt, wait)))
     }
 
     /// Hands the pass to the caller.
@@ -116,63 +119,54 @@ impl Asking {
         let Some((_, first)) = batch.calls.front() else {
             return;
         };
-        match first.request {
-            Request::Take { rate, cost, until } => self.take(batch, rate, cost, until).await,
-            Request::Settle(settlement) => self.settle(batch, settlement).await,
+        let (limiter, request) = (&self.limiter, first.request);
+        let answered = match request {
+            Request::Take { terms, until } => {
+                let wait = match until {
+                    Until::Now => Duration::ZERO,
+                    Until::At(at) => at.since(limiter.client.now()).min(Lease::MAX),
+                    Until::Whenever => Lease::MAX,
+                };
+                let passes = batch.calls.len();
+                let call = |id: &_| scripts::acquire(&limiter.key, id, terms, passes, wait);
+                let passed = limiter.client.change(call, scripts::acquired).await;
+                passed.map(Some)
+            }
+            Request::Settle(settlement) => {
+                let call = |id: &_| scripts::settle(&limiter.key, id, &settlement);
+                let settled = limiter.client.change(call, scripts::settled).await;
+                settled.map(|_| None)
+            }
+        };
+        let answered = answered.about(KIND, limiter.key.name());
+        if let (Ok(Some(passed)), Request::Take { terms, .. }) = (&answered, request) {
+            return self.hand_out(batch, terms, passed);
         }
-    }
-
-    async fn settle(&self, batch: Batch, settlement: Settlement) {
-        let limiter = &self.limiter;
-        let call = |id: &_| scripts::settle(&limiter.key, id, &settlement);
-        let settled = limiter.client.change(call, scripts::settled).await;
-        let settled = settled.about(KIND, limiter.key.name());
-        if let Err(error) = &settled {
+        if let Err(error) = &answered {
             self.fail_rest(error);
         }
         for (_, call) in batch.calls {
-            call.answer(settled.clone().map(|_| Answer::Settled));
-        }
-    }
-
-    async fn take(&self, batch: Batch, rate: Rate, cost: u64, until: Until) {
-        let limiter = &self.limiter;
-        let passes = batch.calls.len();
-        let wait = match until {
-            Until::Now => Duration::ZERO,
-            Until::At(at) => at.since(limiter.client.now()).min(Lease::MAX),
-            Until::Whenever => Lease::MAX,
-        };
-        let call = |id: &_| scripts::acquire(&limiter.key, id, rate, cost, passes, wait);
-        let passed = limiter.client.change(call, scripts::acquired).await;
-        match passed.about(KIND, limiter.key.name()) {
-            Ok(passed) => self.hand_out(batch, rate, cost, &passed),
-            Err(error) => {
-                self.fail_rest(&error);
-                for (_, call) in batch.calls {
-                    call.answer(Err(error.clone()));
-                }
-            }
+            call.answer(answered.clone().map(|_| Answer::Settled));
         }
     }
 
     /// Hands passes to those who have come first, and tells the others.
-    fn hand_out(&self, mut batch: Batch, rate: Rate, cost: u64, passed: &Passed) {
+    fn hand_out(&self, mut batch: Batch, terms: Terms, passed: &Passed) {
         let mut turn = batch.turn.take();
         let waited = turn.is_some();
         let rest = batch.calls.split_off(passed.passes.min(batch.calls.len()));
         let last = batch.calls.len();
+        let due = self.limiter.client.now() + passed.wait;
         for (at, (_, call)) in batch.calls.into_iter().enumerate() {
             // The debt of a pass ends before that of the later ones.
-            let later = rate.time(cost * (last - at - 1) as u64);
+            let later = terms.rate.time(terms.cost * (last - at - 1) as u64);
             let mark = passed.mark.map(|mark| Mark {
-                ends: mark.ends.saturating_sub(later),
+                left: mark.left.saturating_sub_unsigned(later),
                 ..mark
             });
             let pass = Pass {
                 limiter: Arc::clone(&self.limiter),
-                rate,
-                cost,
+                terms,
                 debt: passed.debt,
                 at: passed.at,
                 mark,
@@ -180,12 +174,13 @@ impl Asking {
             call.answer(Ok(Answer::Taken(Taken {
                 pass: Some(pass),
                 wait: passed.wait,
+                due,
                 _turn: turn
                     .take_if(|_| !passed.wait.is_zero())
                     .map(|turn| self.keep(turn, passed.wait)),
             })));
         }
-        self.refuse(rest, rate, cost, passed, waited);
+        self.refuse(rest, terms, passed, waited);
         drop(turn);
     }
 
@@ -208,21 +203,14 @@ impl Asking {
 
     /// Refuses calls that ask at once, the first waiter if no call has passed, and waiters whose
     /// time is over. The other waiters ask again.
-    fn refuse(
-        &self,
-        mut rest: VecDeque<(u64, Call)>,
-        rate: Rate,
-        cost: u64,
-        passed: &Passed,
-        waited: bool,
-    ) {
+    fn refuse(&self, mut rest: Calls, terms: Terms, passed: &Passed, waited: bool) {
         let mut refused = rest;
         if waited {
             rest = refused.split_off(usize::from(passed.passes == 0));
             refused.extend(self.put_back(rest));
         }
         for (_, call) in refused {
-            let refused = Refused::new(rate, cost, passed.debt, passed.wait);
+            let refused = Refused::new(terms, passed.debt, passed.wait);
             call.answer(Ok(Answer::Refused(refused)));
         }
     }

@@ -12,7 +12,7 @@ use crate::{
     Admission, Level, LimitInfo, Pass,
     ask::{Answer, call, gone, received},
     lines::{Lines, Request, Until},
-    rate::{Options, Rate},
+    rate::{Options, Terms},
     scripts::{self, Debt},
 };
 
@@ -126,14 +126,11 @@ impl RateLimiter {
 
     /// Labels the metrics and events of this handle with `class`. Names are never used as labels.
     #[must_use]
-    pub fn class(mut self, class: &str) -> Self {
-        self.limiter = self.limiter.map(|limiter| {
-            Arc::new(Limiter {
-                class: class.into(),
-                ..Arc::unwrap_or_clone(limiter)
-            })
-        });
-        self
+    pub fn class(self, class: &str) -> Self {
+        self.with(|limiter| {
+            limiter.class = class.into();
+            Ok(())
+        })
     }
 
     /// Returns the limiter of `id` in the family of this name, with the same options. Its name is
@@ -150,17 +147,19 @@ impl RateLimiter {
     /// ```
     #[must_use]
     pub fn key(&self, id: impl fmt::Display) -> Self {
-        let limiter = self.limiter.clone().and_then(|limiter| {
+        self.clone().with(|limiter| {
             let name = Name::parse(&format!("{}:{id}", limiter.key.name()))?;
-            Ok(Arc::new(Limiter {
-                key: limiter.client.key(&name),
-                ..Arc::unwrap_or_clone(limiter)
-            }))
+            limiter.key = limiter.client.key(&name);
+            Ok(())
+        })
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Limiter) -> Result<(), NameError>) -> Self {
+        self.limiter = self.limiter.and_then(|mut limiter| {
+            change(Arc::make_mut(&mut limiter))?;
+            Ok(limiter)
         });
-        Self {
-            limiter,
-            options: self.options,
-        }
+        self
     }
 
     /// Takes `cost` tokens if they may pass now. Costs one command. Calls for one name that are
@@ -180,8 +179,8 @@ impl RateLimiter {
     /// client that closes gives nothing back.
     #[doc(alias = "tryAcquire")]
     pub async fn try_acquire(&self, cost: u64) -> Result<Admission, Error> {
-        let (limiter, rate) = self.checked(cost)?;
-        let asked = limiter.try_acquire(rate, cost);
+        let (limiter, terms) = self.checked(cost)?;
+        let asked = limiter.try_acquire(terms);
         limiter.passing(asked, Admission::tally).await
     }
 
@@ -224,7 +223,7 @@ impl RateLimiter {
         let all = async {
             let asked = keys
                 .iter()
-                .map(|(limiter, rate)| limiter.ask(*rate, cost, Until::Now));
+                .map(|(limiter, terms)| limiter.ask(*terms, Until::Now));
             let asked: Vec<_> = asked.collect();
             let mut answers = Vec::with_capacity(asked.len());
             for answer in asked {
@@ -271,9 +270,9 @@ impl RateLimiter {
     /// A dropped waiter takes nothing. If it was the first of its client, its pass is given back,
     /// as [`Pass::settle`] does: if later passes are taken ahead, its turn stays unused.
     pub async fn acquire(&self, cost: u64) -> Result<Pass, Error> {
-        let (limiter, rate) = self.checked(cost)?;
+        let (limiter, terms) = self.checked(cost)?;
         let waited = async {
-            let admission = limiter.wait(rate, cost, None).await?;
+            let admission = limiter.wait(terms, None).await?;
             admission.pass().ok_or_else(too_far)
         };
         limiter.passing(waited, |_| (1, 0)).await
@@ -297,8 +296,8 @@ impl RateLimiter {
         if wait.is_zero() {
             return self.try_acquire(cost).await;
         }
-        let (limiter, rate) = self.checked(cost)?;
-        let waited = limiter.wait(rate, cost, Some(wait));
+        let (limiter, terms) = self.checked(cost)?;
+        let waited = limiter.wait(terms, Some(wait));
         limiter.passing(waited, Admission::tally).await
     }
 
@@ -330,9 +329,9 @@ impl RateLimiter {
     ///
     /// As [`try_acquire`](Self::try_acquire).
     pub async fn reserve(&self, cost: u64) -> Result<(Pass, Duration), Error> {
-        let (limiter, rate) = self.checked(cost)?;
+        let (limiter, terms) = self.checked(cost)?;
         let reserved = async {
-            match received(limiter.ask(rate, cost, Until::Whenever).await)? {
+            match received(limiter.ask(terms, Until::Whenever).await)? {
                 Answer::Taken(taken) => {
                     let wait = taken.wait;
                     Ok((taken.keep()?, wait))
@@ -355,7 +354,7 @@ impl RateLimiter {
     ///
     /// The method only reads.
     pub async fn peek(&self) -> Result<Level, Error> {
-        let (limiter, rate) = self.checked(1)?;
+        let (limiter, Terms { rate, .. }) = self.checked(1)?;
         let debt = limiter.look().await?;
         let debt = debt.map_or(0, |debt| {
             if (debt.rate.count, debt.rate.period) == (rate.count, rate.period) {
@@ -406,11 +405,10 @@ impl RateLimiter {
     }
 
     /// Checks the name, the options and the cost.
-    fn checked(&self, cost: u64) -> Result<(Arc<Limiter>, Rate), Error> {
+    fn checked(&self, cost: u64) -> Result<(Arc<Limiter>, Terms), Error> {
         let limiter = self.named()?;
-        let rate = self.options.rate();
-        let rate = rate.and_then(|rate| rate.check(cost).map(|()| rate));
-        Ok((Arc::clone(limiter), rate.about(KIND, limiter.key.name())?))
+        let terms = self.options.rate().and_then(|rate| rate.terms(cost));
+        Ok((Arc::clone(limiter), terms.about(KIND, limiter.key.name())?))
     }
 
     fn named(&self) -> Result<&Arc<Limiter>, Error> {
@@ -438,28 +436,26 @@ impl Limiter {
     /// Asks as soon as possible.
     fn ask(
         self: &Arc<Self>,
-        rate: Rate,
-        cost: u64,
+        terms: Terms,
         until: Until,
     ) -> oneshot::Receiver<Result<Answer, Error>> {
-        let (call, answer) = call(Request::Take { rate, cost, until }, self.client.now());
+        let (call, answer) = call(Request::Take { terms, until }, self.client.now());
         self.ask_at_once(call);
         answer
     }
 
-    async fn try_acquire(self: &Arc<Self>, rate: Rate, cost: u64) -> Result<Admission, Error> {
-        received(self.ask(rate, cost, Until::Now).await)?.admission()
+    async fn try_acquire(self: &Arc<Self>, terms: Terms) -> Result<Admission, Error> {
+        received(self.ask(terms, Until::Now).await)?.admission()
     }
 
     /// Asks in turn, and waits until the pass counts.
     async fn wait(
         self: &Arc<Self>,
-        rate: Rate,
-        cost: u64,
+        terms: Terms,
         wait: Option<Duration>,
     ) -> Result<Admission, Error> {
         let until = wait.map_or(Until::Whenever, |wait| Until::At(self.client.now() + wait));
-        let (call, mut answer) = call(Request::Take { rate, cost, until }, self.client.now());
+        let (call, mut answer) = call(Request::Take { terms, until }, self.client.now());
         let place = self.ask_in_turn(call);
         let late = self.client.pause(wait.unwrap_or(Lease::MAX));
         let answered = select! {
@@ -467,7 +463,7 @@ impl Limiter {
             answered = &mut answer => answered,
             () = late => {
                 if place.leave() {
-                    return self.try_acquire(rate, cost).await;
+                    return self.try_acquire(terms).await;
                 }
                 answer.await
             }
@@ -476,15 +472,15 @@ impl Limiter {
             Answer::Taken(taken) => taken,
             other => return other.admission(),
         };
-        let due = self.client.now() + taken.wait;
         // The server counts the time of a request that it gets late from then on.
-        if matches!(until, Until::At(at) if due > at + LATE) {
+        if matches!(until, Until::At(at) if taken.due > at + LATE) {
             return taken.refuse();
         }
-        if !taken.wait.is_zero() && self.client.keeps(Rule::WaitUntilItCounts) {
-            self.client.pause(taken.wait).await;
+        let rest = taken.due.since(self.client.now());
+        if !rest.is_zero() && self.client.keeps(Rule::WaitUntilItCounts) {
+            self.client.pause(rest).await;
             // The alarms of a client fire at once when its runtime ends.
-            if self.client.now() < due {
+            if self.client.now() < taken.due {
                 return Err(gone());
             }
         }

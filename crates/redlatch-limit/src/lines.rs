@@ -3,7 +3,10 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use redlatch_core::{
@@ -15,29 +18,29 @@ use tokio::sync::oneshot;
 use crate::{
     ask::Answer,
     limiter::Limiter,
-    rate::Rate,
+    rate::Terms,
     scripts::{MOST_PASSES, Mark},
 };
 
 /// The lines that have calls.
 #[derive(Debug, Default)]
-pub(crate) struct Lines(Mutex<Table>);
-
-#[derive(Debug, Default)]
-struct Table {
-    lines: BTreeMap<Key, Line>,
+pub(crate) struct Lines {
+    table: Mutex<BTreeMap<Key, Line>>,
     /// The waiters that have come so far, of all lines: a line may end while a waiter that was
     /// served still has its place.
-    arrivals: u64,
+    arrivals: AtomicU64,
 }
+
+/// Calls with their arrivals; 0 for those that ask as soon as possible.
+pub(crate) type Calls = VecDeque<(u64, Call)>;
 
 /// The calls for one key.
 #[derive(Debug, Default)]
 struct Line {
     /// Those that ask as soon as possible.
-    at_once: VecDeque<Call>,
+    at_once: Calls,
     /// Those that wait for their turn, by arrival.
-    waiting: BTreeMap<u64, Call>,
+    waiting: Calls,
     /// Whether the waiters go next, although others ask as soon as possible.
     waiters_next: bool,
     /// Whether a waiter asks, or has a pass that counts later. The next one does not ask before.
@@ -59,16 +62,15 @@ pub(crate) struct Call {
 /// What a call asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
-    Take { rate: Rate, cost: u64, until: Until },
+    Take { terms: Terms, until: Until },
     Settle(Settlement),
 }
 
 /// A change of the cost of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Settlement {
-    pub(crate) rate: Rate,
     /// What was taken.
-    pub(crate) cost: u64,
+    pub(crate) terms: Terms,
     /// What is added, or below 0 given back.
     pub(crate) tokens: i64,
     pub(crate) mark: Option<Mark>,
@@ -85,7 +87,7 @@ pub(crate) enum Until {
 /// The calls of one request, all of them equal but for the time, and the turn if they have waited.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    pub(crate) calls: VecDeque<(u64, Call)>,
+    pub(crate) calls: Calls,
     pub(crate) turn: Option<Turn>,
 }
 
@@ -109,23 +111,23 @@ pub(crate) struct Asking {
 }
 
 impl Lines {
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn table(&self) -> MutexGuard<'_, BTreeMap<Key, Line>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Limiter {
     /// Adds a call that asks as soon as possible.
     pub(crate) fn ask_at_once(self: &Arc<Self>, call: Call) {
-        self.change_line(|line, _| line.at_once.push_back(call));
+        self.change_line(|line| line.at_once.push_back((0, call)));
     }
 
     /// Adds a call that asks when its turn has come.
     pub(crate) fn ask_in_turn(self: &Arc<Self>, call: Call) -> Place {
-        let arrival = self.change_line(|line, arrivals| {
-            *arrivals += 1;
-            line.waiting.insert(*arrivals, call);
-            *arrivals
+        let arrival = self.change_line(|line| {
+            let arrival = 1 + self.lines.arrivals.fetch_add(1, Ordering::Relaxed);
+            line.waiting.push_back((arrival, call));
+            arrival
         });
         Place {
             limiter: Arc::clone(self),
@@ -134,17 +136,16 @@ impl Limiter {
     }
 
     /// Changes the line of this key, and asks for its calls.
-    fn change_line<R>(self: &Arc<Self>, change: impl FnOnce(&mut Line, &mut u64) -> R) -> R {
-        let mut table = self.lines.table();
-        let Table { lines, arrivals } = &mut *table;
+    fn change_line<R>(self: &Arc<Self>, change: impl FnOnce(&mut Line) -> R) -> R {
+        let mut lines = self.lines.table();
         let line = lines.entry(self.key.clone()).or_default();
-        let result = change(line, arrivals);
+        let result = change(line);
         let starts = !line.asks && line.has_next();
         line.asks |= starts;
         if line.is_over() {
             lines.remove(&self.key);
         }
-        drop(table);
+        drop(lines);
         if starts {
             self.start(Asking {
                 limiter: Arc::clone(self),
@@ -164,56 +165,42 @@ impl Line {
         self.at_once.is_empty() && self.waiting.is_empty() && !self.taken && !self.asks
     }
 
-    /// Removes the calls that go next in one request. Waiters and others take turns. A settlement
-    /// goes first: it may free what the next waiter takes.
-    fn next(&mut self) -> VecDeque<(u64, Call)> {
-        let first = self.at_once.front().map(|call| call.request);
-        let settles = matches!(first, Some(Request::Settle(_)));
-        let mut batch = VecDeque::new();
-        if self.waiters_next && !settles {
-            batch = self.next_waiters();
-        }
-        if batch.is_empty() {
-            batch = self.next_at_once();
-        }
-        if batch.is_empty() {
-            batch = self.next_waiters();
-        }
-        let waited = batch.front().is_some_and(|(arrival, _)| *arrival > 0);
-        self.taken |= waited;
-        self.waiters_next = !waited;
-        batch
-    }
-
-    fn next_at_once(&mut self) -> VecDeque<(u64, Call)> {
-        let mut batch = VecDeque::new();
-        while let Some(call) = self.at_once.front() {
-            if !call.is_expected() {
-                self.at_once.pop_front();
-            } else if joins(&batch, call) {
-                batch.extend(self.at_once.pop_front().map(|call| (0, call)));
-            } else {
-                break;
+    /// Removes the calls that go next in one request, and returns them and whether they have
+    /// waited. Waiters and others take turns. A settlement goes first: it may free what the next
+    /// waiter takes.
+    fn next(&mut self) -> (Calls, bool) {
+        let first = self.at_once.front().map(|(_, call)| call.request);
+        let waiters_first = self.waiters_next && !matches!(first, Some(Request::Settle(_)));
+        for waiters in [waiters_first, !waiters_first] {
+            let calls = match waiters {
+                true if self.taken => continue,
+                true => next_of(&mut self.waiting),
+                false => next_of(&mut self.at_once),
+            };
+            if !calls.is_empty() {
+                self.taken |= waiters;
+                self.waiters_next = !waiters;
+                return (calls, waiters);
             }
         }
-        batch
+        (Calls::new(), false)
     }
+}
 
-    fn next_waiters(&mut self) -> VecDeque<(u64, Call)> {
-        let mut batch = VecDeque::new();
-        while !self.taken
-            && let Some(entry) = self.waiting.first_entry()
-        {
-            if !entry.get().is_expected() {
-                entry.remove();
-            } else if joins(&batch, entry.get()) {
-                batch.push_back(entry.remove_entry());
-            } else {
-                break;
-            }
+/// Removes the first calls that are expected and go in one request.
+fn next_of(calls: &mut Calls) -> Calls {
+    let mut batch = Calls::new();
+    while let Some((arrival, call)) = calls.pop_front() {
+        if !call.is_expected() {
+            continue;
         }
-        batch
+        if !joins(&batch, &call) {
+            calls.push_front((arrival, call));
+            break;
+        }
+        batch.push_back((arrival, call));
     }
+    batch
 }
 
 impl Call {
@@ -240,20 +227,20 @@ impl Call {
 
 impl Request {
     /// Returns what passes of one attempt have in common: rate, cost, and whether they count now.
-    fn group(&self) -> Option<(Rate, u64, bool)> {
+    fn group(&self) -> Option<(Terms, bool)> {
         match *self {
-            Self::Take { rate, cost, until } => Some((rate, cost, until == Until::Now)),
+            Self::Take { terms, until } => Some((terms, until == Until::Now)),
             Self::Settle(_) => None,
         }
     }
 }
 
 /// Tells whether `call` goes in one request with those of `batch`.
-fn joins(batch: &VecDeque<(u64, Call)>, call: &Call) -> bool {
+fn joins(batch: &Calls, call: &Call) -> bool {
     let Some((arrival, first)) = batch.front() else {
         return true;
     };
-    let Some(group @ (.., counts_now)) = first.request.group() else {
+    let Some(group @ (_, counts_now)) = first.request.group() else {
         return false;
     };
     // A request takes one pass ahead at most, and a reservation does not ask again.
@@ -265,10 +252,9 @@ impl Asking {
     /// Returns the calls that go next. `None` if there are none, which ends the task.
     pub(crate) fn next(&mut self) -> Option<Batch> {
         let limiter = &self.limiter;
-        let lines = &mut limiter.lines.table().lines;
+        let mut lines = limiter.lines.table();
         let line = lines.get_mut(&limiter.key)?;
-        let calls = line.next();
-        let waited = calls.front().is_some_and(|(arrival, _)| *arrival > 0);
+        let (calls, waited) = line.next();
         if calls.is_empty() {
             line.asks = false;
             self.ended = true;
@@ -285,29 +271,33 @@ impl Asking {
 
     /// Puts waiters back to their places. Returns those whose time is over: they have tried to
     /// leave meanwhile.
-    pub(crate) fn put_back(&self, calls: VecDeque<(u64, Call)>) -> VecDeque<(u64, Call)> {
-        self.limiter.change_line(|line, _| {
+    pub(crate) fn put_back(&self, calls: Calls) -> Calls {
+        self.limiter.change_line(|line| {
+            // The clock is read under the lock. A waiter that has tried to leave before is late.
             let now = self.limiter.client.now();
-            let (late, stay): (VecDeque<_>, VecDeque<_>) =
+            let (late, stay): (Calls, Calls) =
                 calls.into_iter().partition(|(_, call)| call.is_late(now));
-            line.waiting.extend(stay);
+            // Nothing was taken from the line meanwhile, so they stood before all others.
+            for entry in stay.into_iter().rev() {
+                line.waiting.push_front(entry);
+            }
             late
         })
     }
 
     /// Fails the calls that are no younger than `since` and have not asked.
     pub(crate) fn fail_older(&self, since: Moment, error: &Error) {
-        let calls = self.limiter.change_line(|line, _| {
-            let old = |call: &Call| call.since <= since;
-            let waiting = std::mem::take(&mut line.waiting).into_iter();
-            let (gone, stay): (BTreeMap<_, _>, _) = waiting.partition(|(_, call)| old(call));
-            line.waiting = stay;
-            let (mut calls, stay): (VecDeque<_>, _) = line.at_once.drain(..).partition(old);
-            line.at_once = stay;
-            calls.extend(gone.into_values());
-            calls
+        let failed = self.limiter.change_line(|line| {
+            let mut failed = Calls::new();
+            for calls in [&mut line.at_once, &mut line.waiting] {
+                let (old, stay): (Calls, Calls) =
+                    calls.drain(..).partition(|(_, call)| call.since <= since);
+                *calls = stay;
+                failed.extend(old);
+            }
+            failed
         });
-        for call in calls {
+        for (_, call) in failed {
             call.answer(Err(error.clone()));
         }
     }
@@ -317,7 +307,7 @@ impl Drop for Asking {
     fn drop(&mut self) {
         if !self.ended {
             // The runtime of the client has ended. The calls are dropped outside of the lock.
-            let left = self.limiter.lines.table().lines.remove(&self.limiter.key);
+            let left = self.limiter.lines.table().remove(&self.limiter.key);
             drop(left);
         }
     }
@@ -326,7 +316,7 @@ impl Drop for Asking {
 impl Drop for Turn {
     fn drop(&mut self) {
         if self.0.client.keeps(Rule::PassTurn) {
-            self.0.change_line(|line, _| line.taken = false);
+            self.0.change_line(|line| line.taken = false);
         }
     }
 }
@@ -334,7 +324,11 @@ impl Drop for Turn {
 impl Place {
     /// Removes the waiter. Returns `false` if it has asked already.
     pub(crate) fn leave(&self) -> bool {
-        let remove = |line: &mut Line, _: &mut u64| line.waiting.remove(&self.arrival);
+        let remove = |line: &mut Line| {
+            let by_arrival = |(arrival, _): &(u64, Call)| *arrival;
+            let at = line.waiting.binary_search_by_key(&self.arrival, by_arrival);
+            line.waiting.remove(at.ok()?)
+        };
         // The call is dropped outside of the lock.
         self.limiter.change_line(remove).is_some()
     }

@@ -5,13 +5,16 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use redlatch_core::Error;
+use redlatch_core::{
+    Error,
+    family::{About, Internals},
+};
 
 use crate::{
     ask::{call, received},
-    limiter::Limiter,
+    limiter::{KIND, Limiter},
     lines::{Request, Settlement},
-    rate::Rate,
+    rate::{Rate, Terms},
     scripts::Mark,
 };
 
@@ -62,8 +65,7 @@ impl Admission {
 #[derive(Debug)]
 pub struct Pass {
     pub(crate) limiter: Arc<Limiter>,
-    pub(crate) rate: Rate,
-    pub(crate) cost: u64,
+    pub(crate) terms: Terms,
     pub(crate) debt: u64,
     pub(crate) at: u64,
     pub(crate) mark: Option<Mark>,
@@ -72,12 +74,12 @@ pub struct Pass {
 impl Pass {
     /// Returns the tokens that were taken.
     pub const fn cost(&self) -> u64 {
-        self.cost
+        self.terms.cost
     }
 
     /// Returns the tokens that the next call could take at once.
     pub fn remaining(&self) -> u64 {
-        self.rate.left(self.debt)
+        self.terms.rate.left(self.debt)
     }
 
     /// Returns the time until the whole burst is free again, if nothing more is taken.
@@ -125,10 +127,13 @@ impl Pass {
     ///
     /// After a drop, the cost changes or not.
     pub async fn settle(self, actual: u64) -> Result<(), Error> {
-        if actual == self.cost {
+        if actual == self.terms.cost {
             return Ok(());
         }
         let (limiter, request) = self.settlement(actual);
+        // In a fork, no task would ask.
+        let here = limiter.client.check_process();
+        here.about(KIND, limiter.key.name())?;
         let (call, answer) = call(request, limiter.client.now());
         limiter.ask_at_once(call);
         received(answer.await).map(drop)
@@ -137,10 +142,9 @@ impl Pass {
     /// Returns the request that sets the cost to `actual`.
     pub(crate) fn settlement(self, actual: u64) -> (Arc<Limiter>, Request) {
         let request = Request::Settle(Settlement {
-            rate: self.rate,
-            cost: self.cost,
+            terms: self.terms,
             // A cost has 53 bits.
-            tokens: actual.min(1 << 53).cast_signed() - self.cost.cast_signed(),
+            tokens: actual.min(1 << 53).cast_signed() - self.terms.cost.cast_signed(),
             mark: self.mark,
         });
         (self.limiter, request)
@@ -160,7 +164,7 @@ pub struct Refused {
 }
 
 impl Refused {
-    pub(crate) fn new(rate: Rate, cost: u64, debt: u64, wait: Duration) -> Self {
+    pub(crate) fn new(Terms { rate, cost }: Terms, debt: u64, wait: Duration) -> Self {
         let retry_after = rate.retry_after(debt, cost);
         // A new rate may begin later than the debt says, and passes nothing before.
         let begins = wait <= retry_after;

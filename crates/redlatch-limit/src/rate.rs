@@ -15,6 +15,13 @@ pub(crate) struct Rate {
     pub(crate) burst: u64,
 }
 
+/// A rate, and the cost of one pass in tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Terms {
+    pub(crate) rate: Rate,
+    pub(crate) cost: u64,
+}
+
 /// The options as they were given.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Options {
@@ -54,19 +61,17 @@ impl Options {
 }
 
 impl Rate {
-    /// Checks a cost.
-    pub(crate) fn check(&self, cost: u64) -> Result<(), Error> {
+    /// Returns the terms of passes that cost as much, which is checked.
+    pub(crate) fn terms(self, cost: u64) -> Result<Terms, Error> {
         if cost == 0 {
             return Err(invalid("a cost of 0 tokens needs no pass"));
         }
-        if cost > self.burst {
-            let message = format!(
-                "a cost of {cost} tokens never passes: the burst is {}",
-                self.burst
-            );
+        let burst = self.burst;
+        if cost > burst {
+            let message = format!("a cost of {cost} tokens never passes: the burst is {burst}");
             return Err(Error::new(ErrorKind::OutOfRange, message));
         }
-        Ok(())
+        Ok(Terms { rate: self, cost })
     }
 
     /// Returns the µs in which `tokens` are paid, rounded down.
@@ -142,9 +147,9 @@ mod tests {
     #[test]
     fn cost_is_within_the_burst() {
         let rate = rate(3, Duration::from_secs(7), 5).unwrap();
-        assert_eq!(rate.check(0).unwrap_err().kind(), ErrorKind::InvalidOption);
-        assert!(rate.check(1).is_ok() && rate.check(5).is_ok());
-        assert_eq!(rate.check(6).unwrap_err().kind(), ErrorKind::OutOfRange);
+        assert_eq!(rate.terms(0).unwrap_err().kind(), ErrorKind::InvalidOption);
+        assert!(rate.terms(1).is_ok() && rate.terms(5).is_ok());
+        assert_eq!(rate.terms(6).unwrap_err().kind(), ErrorKind::OutOfRange);
     }
 
     #[test]

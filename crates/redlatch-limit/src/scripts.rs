@@ -8,7 +8,10 @@ use redlatch_core::{
 };
 use redlatch_lua::LIMIT;
 
-use crate::{lines::Settlement, rate::Rate};
+use crate::{
+    lines::Settlement,
+    rate::{Rate, Terms},
+};
 
 /// The largest number of passes of one attempt.
 pub(crate) const MOST_PASSES: usize = 64;
@@ -30,8 +33,9 @@ pub(crate) struct Passed {
 /// Identifies a pass for its settlement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
-    /// Where the debt of the pass ends.
-    pub(crate) ends: u64,
+    /// Where the debt of the pass ends: at `from` + `left`.
+    pub(crate) from: u64,
+    pub(crate) left: i64,
     /// When the limiter, or its rate, was new.
     pub(crate) born: u64,
     /// When the last of the passes counts that were taken ahead before, or 0.
@@ -42,17 +46,11 @@ pub(crate) struct Mark {
 pub(crate) fn acquire(
     key: &Key,
     attempt: &AttemptId,
-    rate: Rate,
-    cost: u64,
+    Terms { rate, cost }: Terms,
     passes: usize,
     wait: Duration,
 ) -> ScriptCall {
-    let Rate {
-        count,
-        period,
-        burst,
-    } = rate;
-    let wait = wait.as_micros();
+    let (count, period, burst, wait) = (rate.count, rate.period, rate.burst, wait.as_micros());
     let terms = format_args!("{count}/{period}/{burst}/{cost}/{passes}/{wait}");
     change(&LIMIT.acquire, key, attempt).arg(terms)
 }
@@ -65,10 +63,11 @@ pub(crate) fn acquired(items: &Items<'_>) -> Result<Passed, Error> {
             debt: items.number(4)?,
             at: items.number(5)?,
             mark: match items.maybe(6)? {
-                Some(ends) => Some(Mark {
-                    ends,
-                    born: items.number(7)?,
-                    turn: items.number(8)?,
+                Some(from) => Some(Mark {
+                    from,
+                    left: items.number(7)?,
+                    born: items.number(8)?,
+                    turn: items.number(9)?,
                 }),
                 None => None,
             },
@@ -80,11 +79,12 @@ pub(crate) fn acquired(items: &Items<'_>) -> Result<Passed, Error> {
 /// Calls `limit/settle.lua`.
 pub(crate) fn settle(key: &Key, attempt: &AttemptId, settlement: &Settlement) -> ScriptCall {
     change(&LIMIT.settle, key, attempt)
-        .arg(settlement.rate.count)
-        .arg(settlement.rate.period)
-        .arg(settlement.cost)
+        .arg(settlement.terms.rate.count)
+        .arg(settlement.terms.rate.period)
+        .arg(settlement.terms.cost)
         .arg(settlement.tokens)
-        .maybe(settlement.mark.map(|mark| mark.ends))
+        .maybe(settlement.mark.map(|mark| mark.from))
+        .maybe(settlement.mark.map(|mark| mark.left))
         .maybe(settlement.mark.map(|mark| mark.born))
         .maybe(settlement.mark.map(|mark| mark.turn))
 }

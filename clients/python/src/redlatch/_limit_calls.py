@@ -28,11 +28,12 @@ _REMEMBERED = 30_000
 class Mark:
     """What a settlement has to know of a pass. All times are µs.
 
-    `ends` is the end of its debt, and `born` when the rate was new. No pass that was taken ahead
+    Its debt ends at `start` + `left`, and the rate was new at `born`. No pass that was taken ahead
     before counts later than `turn`.
     """
 
-    ends: int
+    start: int
+    left: int
     born: int
     turn: int
 
@@ -72,7 +73,7 @@ class Settle:
 
     def call(self, place: Place, client: str, attempt: int, _: int) -> Call:
         """Makes the undated call of an attempt."""
-        mark = ("", "", "") if self.mark is None else astuple(self.mark)
+        mark = ("",) * 4 if self.mark is None else astuple(self.mark)
         args = (self.rate.count, self.rate.period, self.cost, self.tokens, *mark)
         return place.call("settle", client, _REMEMBERED, f":{attempt}", *args)
 
@@ -112,7 +113,7 @@ class Passed:
         if mark is None:
             return [self] * self.passes
         later = [request.rate.time(request.cost * left) for left in range(self.passes)]
-        marks = [replace(mark, ends=max(mark.ends - time, 0)) for time in reversed(later)]
+        marks = [replace(mark, left=mark.left - time) for time in reversed(later)]
         return [replace(self, mark=own) for own in marks]
 
 
@@ -132,7 +133,7 @@ def changed(reply: Any) -> tuple[int, Union[Passed, Other]]:
             passes, wait, debt, at = map(int, found[2:6])
             mark = None
             if found[6]:
-                mark = Mark(int(found[6]), int(found[7]), int(found[8]))
+                mark = Mark(*map(int, found[6:10]))
             return millis, Passed(passes, wait, debt, at, mark)
     except (IndexError, ValueError) as error:
         raise ProtocolError(f"a rate limiter answered {reply!r}") from error

@@ -104,6 +104,9 @@ pub trait Internals {
             let _ticket = client.admit()?;
             select! {
                 biased;
+                () = client.forked() => {
+                    client.check_process().and_then(|()| Err(client.closed()))
+                }
                 result = call => result,
                 () = client.closing() => Err(client.closed()),
             }
@@ -112,6 +115,12 @@ pub trait Internals {
         let waited = client.now().since(began);
         observe::passed(&labels, &span, result.as_ref().ok().map(outcome), waited);
         result.about(kind, name)
+    }
+
+    /// Fails in a process other than the one that created the client. Tasks of the client do not
+    /// run there.
+    fn check_process(&self) -> Result<(), Error> {
+        self.client().check_process()
     }
 
     /// Returns the one value of type `T` that belongs to this client. It must not keep the client

@@ -132,6 +132,7 @@ impl Hold {
                 };
                 select! {
                     biased;
+                    () = life.forked() => {}
                     () = changed => {}
                     () = alarms.at(look_at) => {}
                 }

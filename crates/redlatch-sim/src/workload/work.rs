@@ -1,6 +1,8 @@
 //! P1 and P2 of work under tokens: it begins in the order of the tokens, and none goes on once
 //! later work has begun.
 
+use std::collections::BTreeMap;
+
 use crate::{
     names::label,
     watch::{Checker, Event, Record, View},
@@ -15,39 +17,66 @@ pub(super) enum AtWork {
     GoesOn(u64),
 }
 
-/// Per name, the token under which work has begun last, and the greatest.
+/// The works on each name.
 #[derive(Debug)]
-struct Works(Vec<(u64, u64)>);
+struct Works(Vec<Work>);
+
+#[derive(Clone, Debug, Default)]
+struct Work {
+    /// The token under which work has begun last.
+    latest: u64,
+    /// The greatest of these tokens.
+    greatest: u64,
+    /// For each token that was granted, the greatest then.
+    before: BTreeMap<u64, u64>,
+}
 
 /// Returns the checker of work on so many names.
 pub(super) fn checker(names: usize) -> Box<dyn Checker> {
-    Box::new(Works(vec![(0, 0); names]))
+    Box::new(Works(vec![Work::default(); names]))
 }
 
 impl Checker for Works {
     fn note(&mut self, event: &Event<'_>, view: &View, record: &mut Record) {
+        if let Event::Ran { ran, .. } = *event
+            && let (Some(number), "granted", Some(token)) =
+                (ran.name(), ran.verdict(), ran.number(4))
+        {
+            let work = &mut self.0[number];
+            work.before.entry(token).or_insert(work.greatest);
+        }
         let Some((proc, number, &deed)) = event.deed::<AtWork>() else {
             return;
         };
-        let (name, (latest, greatest)) = (label(number), &mut self.0[number]);
+        let (name, work) = (label(number), &mut self.0[number]);
+        let Work {
+            latest, greatest, ..
+        } = *work;
         match deed {
             AtWork::Begins(token) => {
                 record.tally.grants += 1;
                 if let Some(history) = &mut record.history {
                     history.begins(proc, number, token, view.now);
                 }
-                let lower = token < *greatest && !view.conditions.diverge();
-                if lower || token == *greatest {
+                // A grant is answered late if a greater token came after it: two hold the name.
+                let before = work.before.remove(&token).unwrap_or(greatest);
+                let broken = match view.conditions.diverge() {
+                    _ if token == greatest => Some("P2"),
+                    false if token <= before => Some("P2"),
+                    false if token < greatest => Some("P1"),
+                    _ => None,
+                };
+                if let Some(promise) = broken {
                     let what = format!("work on {name} begins with token {token} after {greatest}");
-                    record.violate("P2", what);
+                    record.violate(promise, what);
                 }
-                (*latest, *greatest) = (token, token.max(*greatest));
+                (work.latest, work.greatest) = (token, token.max(greatest));
             }
             AtWork::GoesOn(token) => {
                 if let Some(history) = &mut record.history {
                     history.goes_on(number, token, view.now);
                 }
-                if token != *latest {
+                if token != latest {
                     let what = format!("work on {name} with token {token} goes on after {latest}");
                     record.violate("P1", what);
                 }

@@ -16,8 +16,8 @@ use crate::{
 /// A library or program that can run a round.
 pub(crate) struct Contender {
     pub(crate) name: String,
-    /// The commands that it sends itself, in lower case, separated by commas. Scripts call all other
-    /// commands that the server counts.
+    /// The commands that it sends itself, in lower case, separated by commas. Scripts call all
+    /// other commands that the server counts.
     pub(crate) verbs: String,
     members: Members,
 }

@@ -23,31 +23,48 @@
 --       <now> passed <n> <wait> <debt> <at> <from> <left> <born> <turn>
 --                n = 0 to passes; wait = µs until they count, or until one may be taken if n = 0;
 --                debt = µs until all tokens are paid; at = server time in µs at which they count;
---                the others are for a settlement, and '' in the answer to a copy: mark = from +
---                left, and no pass that was taken ahead before counts later than turn
+--                the others are for a settlement, and '' in the answer to a copy: from = time by
+--                the clock of K, mark = from + left, and no pass that was taken ahead before
+--                counts later than turn
 --       <now> void           this attempt has ended
 --       <now> kind <kind>    the name is of another kind
 --       -<code> <text>       the error of an entry, if there are others
 --       {now, 'late'}        `act_before` has passed, for all entries
 -- Cost  O(clients of the last `keep` ms): TIME, and per entry HMGET, HSET, and now and then
---       PEXPIRE.
+--       PEXPIRE. For a waiter while passes are ahead also HGET, and HSET or HDEL.
 --
 -- A refused attempt is recorded as well: a late copy must not take a pass that its caller does not
 -- use. The first write of a pass is one that a full server refuses. A refusal needs no write.
 
--- The terms of the last entry: the rate, its count as a number, the passes, the time to wait, the
--- time to pay one pass, and the debt under which another one may pass.
-local terms, count, period, unit, asked, within, price, price_part, room, parts
+-- The terms of the last entry: the rate, its count as a number, the cost of a pass, the passes, the
+-- time to wait, the time to pay one pass, and the debt under which another one may pass.
+local terms, count, period, unit, cost, asked, within, price, price_part, room, parts
 
 local function read_terms(text)
   if text == terms then
     return
   end
-  local burst, cost
+  local burst
   terms, count, period, burst, cost, asked, within = text, match(text, '^(%d+)/(%d+)/(%d+)/(%d+)/(%d+)/(%d+)$')
-  price, price_part = span(cost + 0, count, period)
+  cost = cost + 0
+  price, price_part = span(cost, count, period)
   room, parts = span(burst - cost, count, period)
   unit, asked, within = count + 0, asked + 0, min(within + 0, LONGEST)
+end
+
+-- Takes the first of the turns that were given back, for a pass that counts before `latest`.
+-- Returns the turn and the others, or nil.
+local function take_turn(key, born, clock, latest)
+  local turns, first = free_turns(key, born, clock), nil
+  for i = 1, #turns do
+    local at, most = turns[i][1], turns[i][2]
+    if cost <= most + 0 and at - clock <= latest and (not first or at < turns[first][1]) then
+      first = i
+    end
+  end
+  if first then
+    return table.remove(turns, first), turns
+  end
 end
 
 -- Serves entry i. Returns its line.
@@ -75,7 +92,15 @@ local function serve(i)
     end
   else
     at = clock
-    if wait <= within and not long then
+    local turn_of, others_free
+    if wait > 0 and within > 0 and turn ~= '0' and not long then
+      turn_of, others_free = take_turn(key, born, clock, min(wait, within))
+    end
+    if turn_of then
+      passes, at, before = 1, turn_of[1], turn_of[4]
+      wait = at - clock
+      spent = spent .. '/1+' .. at
+    elseif wait <= within and not long then
       local most = wait == 0 and asked or 1
       repeat
         debt, part = add(debt, part, price, price_part, unit)
@@ -94,8 +119,11 @@ local function serve(i)
         clock, debt, part, count, period, born, ends, back, turn, since, shift)
     end
     from, left = clock, owed or debt
-    if shift ~= 0 then
-      from, left = format('%.0f', clock + debt + shift), '0'
+    if turn_of then
+      keep_turns(key, born, others_free)
+      left = format('%.0f', turn_of[3] - clock)
+    elseif shift ~= 0 then
+      left = format('%.0f', debt + shift)
     end
     owed = part == 0 and owed or whole(debt, part)
   end

@@ -1,5 +1,5 @@
 -- uses core/begin, limit/shared, core/entries
--- entries 16 of 1 key, 9 arguments, behind 3
+-- entries 16 of 1 key, 10 arguments, behind 3
 -- Adds tokens to the cost of a pass, or gives some of them back, each entry by itself. This script
 -- follows limit/shared.lua and core/entries.lua.
 --
@@ -14,6 +14,7 @@
 --         tokens  to add, or below 0 to give back. The debt stays within two years
 --         from, left, born and turn
 --                 of the pass, or all '', which gives nothing back. mark = from + left
+--         wait    of the pass, which counts at from + wait
 -- Reply a text of one line per entry
 --       <now> settled <debt>  debt = µs until all tokens are paid
 --       <now> void           this attempt has ended
@@ -21,19 +22,40 @@
 --       -<code> <text>       the error of an entry, if there are others
 --       {now, 'late'}        `act_before` has passed, for all entries
 -- Cost  O(clients of the last `keep` ms): TIME, and per entry HMGET, HDEL, HSET, and now
---       and then PEXPIRE.
+--       and then PEXPIRE. While passes are ahead also HGET, and HSET or HDEL.
 --
 -- Tokens that have been paid are not given back: later passes may have used the time in which they
 -- were. The mark says how much of the pass is still to be paid, whatever others have got back.
 -- Tokens that others have got back count as paid.
 --
 -- While passes are taken ahead, only the last of them is given back, and whole: the others count at
--- their times.
+-- their times. If another one of them is not used, its turn is free for the next waiter. Free turns
+-- that are last then are given back, too.
 -- Begins with HDEL, which a full server accepts.
+
+local function earlier(one, other)
+  return one < other and one or other
+end
+
+-- Gives back the free turns that are the last ones ahead. `start` + `debt` is the mark of the last.
+-- Returns the debt and the turn.
+local function give_back_free(free, start, debt, turn, count, period)
+  local at = #free
+  while at > 0 do
+    local _, cost, mark, before = unpack(free[at])
+    if mark + 0 == start + debt then
+      debt, turn = debt - min(span(cost + 0, count, period), debt), earlier(before, turn)
+      table.remove(free, at)
+      at = #free + 1
+    end
+    at = at - 1
+  end
+  return debt, turn
+end
 
 -- Serves entry i. Returns its line.
 local function serve(i)
-  local own = 9 * i - 5
+  local own = 10 * i - 6
   local key = KEYS[i]
   local cost, tokens = ARGV[own + 3] + 0, ARGV[own + 4] + 0
   local line, old, spent, others, copy = begin(key, ARGV[own])
@@ -42,6 +64,7 @@ local function serve(i)
   end
   local clock, debt, part, count, period, born, ends, back, turn, since, shift = read(old)
   count, period = count or ARGV[own + 1], period or ARGV[own + 2]
+  local free
   if not copy then
     if tokens > 0 then
       local more, parts = span(tokens, count, period)
@@ -57,14 +80,22 @@ local function serve(i)
         -- Without the last pass, all is as before.
         shift = last and shift or shift + less
       end
+      local at = format('%.0f', ARGV[own + 5] + ARGV[own + 9])
+      if turn ~= '0' and tokens == -cost and (last or at > clock) then
+        free = free_turns(key, born, clock)
+        free[#free + 1] = not last and {at, ARGV[own + 3], format('%.0f', mark), ARGV[own + 8]} or nil
+      end
       if last then
-        local before = ARGV[own + 8]
-        turn = before < turn and before or turn
+        turn = earlier(ARGV[own + 8], turn)
+        debt, turn = give_back_free(free or {}, clock + shift, debt, turn, count, period)
       end
     end
     call('HDEL', key, '')
     write(false, key, old, spent .. others,
       clock, debt, part, count, period, born, ends, back, turn, since, shift)
+    if free then
+      keep_turns(key, born, free)
+    end
   end
   return now .. ' settled ' .. whole(debt, part)
 end

@@ -22,6 +22,9 @@
 --      attempt that took passes stands `/<passes>/<at>`, or `/1+<at>` for a pass that was taken
 --      ahead; at = the time by that clock at which they count
 --
+--    h `<born>` and ` <at>/<cost>/<mark>/<turn>` for each pass that was taken ahead and given back
+--      while later ones were ahead. Its tokens stay taken, and the next waiter takes this turn
+--
 -- The mark of a pass is the end of its debt + shift. It means something while born is the same. Two
 -- numbers make it, from + left, since a conversion of their sum to text costs as much as a command.
 --
@@ -36,7 +39,7 @@
 local call = redis.call
 local sub, match, format = string.sub, string.match, string.format
 local fmod, max, min, ceil = math.fmod, math.max, math.min, math.ceil
-local LONGEST, SLACK = 31536000000000, 1000
+local LONGEST, SLACK, MOST_TURNS = 31536000000000, 1000, 16
 local TEXT = {'1'}
 TEXT[0] = '0'
 local micros, now = began, sub(began, 1, 13)
@@ -104,10 +107,11 @@ local function read(d, count, period)
   end
   local long = false
   if count and (count ~= old_count or period ~= old_period) then
+    -- `turn` was rounded up by less than 1 µs, which pays nothing, unless it is as `since` was.
+    local rounded = turn ~= since and 1 or 0
     since = turn
     local ahead = since > clock and min(since - clock, debt) or 0
-    -- `turn` was rounded up by less than 1 µs, which pays nothing.
-    local rest_of_it = debt - ahead + (ahead > 0 and 1 or 0)
+    local rest_of_it = debt - ahead + (ahead > 0 and rounded or 0)
     local owed = ceil((rest_of_it * old_count + part) * period / (old_period * count))
     long = owed > LONGEST
     debt, part = ahead + min(owed, LONGEST), 0
@@ -141,6 +145,33 @@ local function write(optional, key, old, spent, clock, debt, part, count, period
     call('PEXPIRE', key, last + SLACK - now)
   end
   return owed
+end
+
+-- Returns the turns that were given back and are still to come: lists of at, cost, mark and turn.
+local function free_turns(key, born, clock)
+  local turns = {}
+  local of, list = match(call('HGET', key, 'h') or '', '^(%d+)(.*)$')
+  if of == born then
+    for at, cost, mark, turn in string.gmatch(list, ' (%d+)/(%d+)/(%d+)/(%d+)') do
+      if at >= clock then
+        turns[#turns + 1] = {at, cost, mark, turn}
+      end
+    end
+  end
+  return turns
+end
+
+-- Writes those that are left.
+local function keep_turns(key, born, turns)
+  local list = born
+  for i = 1, min(#turns, MOST_TURNS) do
+    list = list .. ' ' .. table.concat(turns[i], '/')
+  end
+  if list == born then
+    call('HDEL', key, 'h')
+  else
+    call('HSET', key, 'h', list)
+  end
 end
 
 -- Begins an attempt `:<n>` of the client on K. Returns

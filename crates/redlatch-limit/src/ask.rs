@@ -4,13 +4,13 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use redlatch_core::{
     Error, ErrorKind, Moment,
-    family::{About, Internals, Lease},
+    family::{Internals, Lease},
 };
 use tokio::{select, sync::oneshot};
 
 use crate::{
     Admission, Pass, Refused,
-    limiter::{KIND, Limiter},
+    limiter::Limiter,
     lines::{Asking, Batch, Call, Calls, Request, Turn, Until},
     rate::Terms,
     scripts::{self, Mark, Passed},
@@ -138,7 +138,6 @@ impl Asking {
                 settled.map(|_| None)
             }
         };
-        let answered = answered.about(KIND, limiter.key.name());
         if let (Ok(Some(passed)), Request::Take { terms, .. }) = (&answered, request) {
             return self.hand_out(batch, terms, passed);
         }

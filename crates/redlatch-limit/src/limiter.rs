@@ -27,7 +27,8 @@ pub(crate) const KIND: &str = "limit";
 /// count can pass in the first period.
 ///
 /// * **Once**: a call counts once, however often its request is sent, duplicated or delayed.
-/// * **Clock**: only the server's clock counts. A clock that is set back delays nothing.
+/// * **Clock**: only the server's clock counts. A clock that is set back delays passes by as much,
+///   and by no more than the time since the last call.
 /// * **Rate and burst** are not stored: each call brings its own. A rate that has changed takes
 ///   effect with the first call that brings it, or when all passes count that were taken ahead: no
 ///   other pass counts before. No debt is forgiven: as many tokens are owed as before. A rate by
@@ -134,7 +135,8 @@ impl RateLimiter {
     }
 
     /// Returns the limiter of `id` in the family of this name, with the same options. Its name is
-    /// this name, a colon and `id`, and it shares nothing with other ids. Does no I/O.
+    /// this name, a colon and `id`, and it shares nothing with other ids of this name. `a` with the
+    /// id `b:c` is `a:b` with the id `c`. Does no I/O.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -267,8 +269,9 @@ impl RateLimiter {
     ///
     /// # Cancel safety
     ///
-    /// A dropped waiter takes nothing. If it was the first of its client, its pass is given back,
-    /// as [`Pass::settle`] does: if later passes are taken ahead, its turn stays unused.
+    /// A dropped waiter takes nothing. If it was the first of its client, its pass is given back.
+    /// If later passes are taken ahead, its turn is for the next waiter with the same rate and no
+    /// greater cost. Without such a waiter, the turn stays unused.
     pub async fn acquire(&self, cost: u64) -> Result<Pass, Error> {
         let (limiter, terms) = self.checked(cost)?;
         let waited = async {
@@ -287,7 +290,7 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire).
+    /// As [`try_acquire`](Self::try_acquire).
     ///
     /// # Cancel safety
     ///
@@ -355,14 +358,15 @@ impl RateLimiter {
     /// The method only reads.
     pub async fn peek(&self) -> Result<Level, Error> {
         let (limiter, Terms { rate, .. }) = self.checked(1)?;
-        let debt = limiter.look().await?;
-        let debt = debt.map_or(0, |debt| {
+        let found = limiter.look().await?;
+        let debt = found.map_or(0, |debt| {
             if (debt.rate.count, debt.rate.period) == (rate.count, rate.period) {
                 return debt.micros;
             }
-            rate.time(debt.rate.owed(debt.micros))
+            debt.ahead.saturating_add(rate.time(debt.owed()))
         });
-        Ok(Level { rate, debt })
+        let ahead = found.map_or(0, |debt| debt.ahead);
+        Ok(Level { rate, debt, ahead })
     }
 
     /// Returns what is owed at which rate, without a rate of your own. Costs one command. The
@@ -393,7 +397,7 @@ impl RateLimiter {
     pub async fn info(&self) -> Result<LimitInfo, Error> {
         let debt = self.named()?.look().await?;
         Ok(LimitInfo {
-            owed: debt.map_or(0, |debt| debt.rate.owed(debt.micros)),
+            owed: debt.map_or(0, |debt| debt.owed()),
             reset_after: Duration::from_micros(debt.map_or(0, |debt| debt.micros)),
             rate: debt.map(|Debt { rate, .. }| (rate.count, Duration::from_micros(rate.period))),
         })

@@ -131,12 +131,12 @@ impl Pass {
             return Ok(());
         }
         let (limiter, request) = self.settlement(actual);
+        let (of, name) = (KIND, limiter.key.name());
         // In a fork, no task would ask.
-        let here = limiter.client.check_process();
-        here.about(KIND, limiter.key.name())?;
+        limiter.client.check_process().about(of, name)?;
         let (call, answer) = call(request, limiter.client.now());
         limiter.ask_at_once(call);
-        received(answer.await).map(drop)
+        received(answer.await).map(drop).about(of, name)
     }
 
     /// Returns the request that sets the cost to `actual`.
@@ -180,11 +180,12 @@ impl Refused {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LimitInfo {
-    /// The tokens that are taken and not paid yet.
+    /// The tokens that are taken and not paid yet, without those of passes that were taken ahead
+    /// with a former rate.
     pub owed: u64,
     /// The time until all of them are paid, if nothing more is taken.
     pub reset_after: Duration,
-    /// The rate of the last pass: tokens, and the time in which they pass, without a common
+    /// The rate of the last call: tokens, and the time in which they pass, without a common
     /// divisor. `None` if nothing is owed.
     pub rate: Option<(u64, Duration)>,
 }
@@ -195,12 +196,17 @@ pub struct Level {
     pub(crate) rate: Rate,
     /// With this rate, in µs.
     pub(crate) debt: u64,
+    /// The µs until the last rate begins. Nothing passes before.
+    pub(crate) ahead: u64,
 }
 
 impl Level {
     /// Returns the tokens that a call could take at once.
     pub fn remaining(&self) -> u64 {
-        self.rate.left(self.debt)
+        match self.ahead {
+            0 => self.rate.left(self.debt),
+            _ => 0,
+        }
     }
 
     /// Returns the time until the whole burst is free again, if nothing is taken before.
@@ -210,6 +216,8 @@ impl Level {
 
     /// Returns the time until `cost` tokens pass; `None` if the cost is above the burst.
     pub fn retry_after(&self, cost: u64) -> Option<Duration> {
-        (cost <= self.rate.burst).then(|| self.rate.retry_after(self.debt, cost))
+        let begins = Duration::from_micros(self.ahead);
+        let free = (cost <= self.rate.burst).then(|| self.rate.retry_after(self.debt, cost));
+        free.map(|free| free.max(begins))
     }
 }

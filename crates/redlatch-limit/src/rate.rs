@@ -34,9 +34,9 @@ impl Options {
     pub(crate) fn rate(self) -> Result<Rate, Error> {
         let (count, per) = self.rate.ok_or_else(|| invalid("set its rate"))?;
         let period = u64::try_from(per.as_micros()).unwrap_or(u64::MAX);
-        if count == 0 || period == 0 || per > Lease::MAX {
+        if count == 0 || count >= 1 << 53 || period == 0 || per > Lease::MAX {
             return Err(invalid(
-                "its rate is out of bounds: 1 token or more, per 1 µs to 365 days",
+                "its rate is out of bounds: 1 to 2^53 - 1 tokens, per 1 µs to 365 days",
             ));
         }
         let burst = self.burst.unwrap_or(count);

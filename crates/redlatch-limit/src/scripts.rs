@@ -40,6 +40,8 @@ pub(crate) struct Mark {
     pub(crate) born: u64,
     /// When the last of the passes counts that were taken ahead before, or 0.
     pub(crate) turn: u64,
+    /// The µs from `from` until the pass counts.
+    pub(crate) wait: u64,
 }
 
 /// Calls `limit/acquire.lua` for up to [`MOST_PASSES`] passes of `cost` tokens each.
@@ -68,6 +70,7 @@ pub(crate) fn acquired(items: &Items<'_>) -> Result<Passed, Error> {
                     left: items.number(7)?,
                     born: items.number(8)?,
                     turn: items.number(9)?,
+                    wait: items.number(3)?,
                 }),
                 None => None,
             },
@@ -87,6 +90,7 @@ pub(crate) fn settle(key: &Key, attempt: &AttemptId, settlement: &Settlement) ->
         .maybe(settlement.mark.map(|mark| mark.left))
         .maybe(settlement.mark.map(|mark| mark.born))
         .maybe(settlement.mark.map(|mark| mark.turn))
+        .maybe(settlement.mark.map(|mark| mark.wait))
 }
 
 /// Returns the debt in µs.
@@ -103,6 +107,15 @@ pub(crate) struct Debt {
     pub(crate) micros: u64,
     /// The rate at which it is paid, with the least burst.
     pub(crate) rate: Rate,
+    /// The µs of it until this rate begins. Passes of another rate count until then.
+    pub(crate) ahead: u64,
+}
+
+impl Debt {
+    /// Returns the tokens that are owed once the rate begins.
+    pub(crate) fn owed(&self) -> u64 {
+        self.rate.owed(self.micros.saturating_sub(self.ahead))
+    }
 }
 
 /// Calls `limit/look.lua`.
@@ -120,6 +133,7 @@ pub(crate) fn looked(items: &Items<'_>) -> Result<Option<Debt>, Error> {
                 period: items.number(4)?,
                 burst: 1,
             },
+            ahead: items.number(5)?,
         }),
         "free" => None,
         _ => return items.other(STORED),

@@ -29,13 +29,14 @@ class Mark:
     """What a settlement has to know of a pass. All times are µs.
 
     Its debt ends at `start` + `left`, and the rate was new at `born`. No pass that was taken ahead
-    before counts later than `turn`.
+    before counts later than `turn`. It counts `wait` after `start`.
     """
 
     start: int
     left: int
     born: int
     turn: int
+    wait: int
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Settle:
 
     def call(self, place: Place, client: str, attempt: int, _: int) -> Call:
         """Makes the undated call of an attempt."""
-        mark = ("",) * 4 if self.mark is None else astuple(self.mark)
+        mark = ("",) * 5 if self.mark is None else astuple(self.mark)
         args = (self.rate.count, self.rate.period, self.cost, self.tokens, *mark)
         return place.call("settle", client, _REMEMBERED, f":{attempt}", *args)
 
@@ -133,7 +134,8 @@ def changed(reply: Any) -> tuple[int, Union[Passed, Other]]:
             passes, wait, debt, at = map(int, found[2:6])
             mark = None
             if found[6]:
-                mark = Mark(*map(int, found[6:10]))
+                start, left, born, turn = map(int, found[6:10])
+                mark = Mark(start, left, born, turn, wait)
             return millis, Passed(passes, wait, debt, at, mark)
     except (IndexError, ValueError) as error:
         raise ProtocolError(f"a rate limiter answered {reply!r}") from error
@@ -147,12 +149,12 @@ def level(rate: Rate, reply: Any) -> Level:
         if found[1] == "kind":
             raise other_kind(found[2])
         if found[1] == "free":
-            return Level(rate, 0)
+            return Level(rate, 0, 0)
         if found[1] == "owes":
-            debt, count, period = map(int, found[2:5])
+            debt, count, period, ahead = map(int, found[2:6])
             if (count, period) != (rate.count, rate.period):
-                debt = rate.time(Rate(count, period, 1).owed(debt))
-            return Level(rate, debt)
+                debt = ahead + rate.time(Rate(count, period, 1).owed(debt - ahead))
+            return Level(rate, debt, ahead)
     except (IndexError, ValueError) as error:
         raise ProtocolError(f"look answered {reply!r}") from error
     raise ProtocolError(f"look answered {reply!r}")

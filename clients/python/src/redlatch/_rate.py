@@ -98,11 +98,13 @@ class Level:
 
     _rate: Rate
     _debt: int
+    # The µs until the last rate begins. Nothing passes before.
+    _ahead: int = 0
 
     @property
     def remaining(self) -> int:
         """The tokens that a call could take at once."""
-        return self._rate.left(self._debt)
+        return 0 if self._ahead else self._rate.left(self._debt)
 
     @property
     def reset_after(self) -> float:
@@ -111,7 +113,9 @@ class Level:
 
     def retry_after(self, cost: int = 1) -> Optional[float]:
         """Returns the seconds until `cost` tokens pass; `None` if that is above the burst."""
-        return self._rate.retry_after(self._debt, cost) if cost <= self._rate.burst else None
+        if cost > self._rate.burst:
+            return None
+        return max(self._rate.retry_after(self._debt, cost), self._ahead / _MICROS)
 
     def __repr__(self) -> str:
         return f"<redlatch.Level {self.remaining} of {self._rate.burst} tokens>"

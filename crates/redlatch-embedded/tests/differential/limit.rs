@@ -46,7 +46,7 @@ fn dated(rng: &mut Rng, time: Time, script: &'static Source, own: Vec<String>) -
 }
 
 /// The mark of the last pass, or one near it, when the rate was new, and a turn. Or none of these.
-fn mark(pair: &mut Pair, rng: &mut Rng) -> [String; 4] {
+fn mark(pair: &mut Pair, rng: &mut Rng) -> [String; 5] {
     let state = pair.field("key0", "d").unwrap_or_default();
     let numbers = state.split(' ').filter_map(|number| number.parse().ok());
     let numbers: Vec<u64> = numbers.collect();
@@ -56,5 +56,6 @@ fn mark(pair: &mut Pair, rng: &mut Rng) -> [String; 4] {
     let shift = numbers.get(10).copied().unwrap_or(0);
     let rest = [debt, debt / 2][rng.usize(..2)];
     let turn = if rng.bool() { t } else { 0 };
-    [t + shift, rest, born, turn].map(|number| number.to_string())
+    let wait = [0, 1_000_000, 40_000_000][rng.usize(..3)];
+    [t + shift, rest, born, turn, wait].map(|number| number.to_string())
 }

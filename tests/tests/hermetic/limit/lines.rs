@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use redlatch::limit::{Admission, RateLimiter};
@@ -57,6 +57,52 @@ async fn a_waiter_passes_although_others_ask_all_the_time() {
     for other in others {
         other.await.unwrap();
     }
+}
+
+/// Each waiter takes its pass ahead, and only the last one of all clients can be given back.
+#[tokio::test(start_paused = true)]
+async fn turns_of_waiters_that_give_up_are_taken_by_others() {
+    let (backend, passed, start) = (Backend::embedded(), AtomicUsize::new(0), Instant::now());
+    let mut limiters = Vec::new();
+    for _ in 0..4 {
+        let client = far_client(&backend, MS).await;
+        limiters.push(client.rate_limiter("x").rate(10, SECOND).burst(1));
+    }
+    let give_up = async |limiter: &RateLimiter, patience: Duration| {
+        while start.elapsed() < 6 * SECOND {
+            let waiter = tokio::time::timeout(patience, limiter.acquire(1)).await;
+            passed.fetch_add(usize::from(waiter.is_ok()), Ordering::Relaxed);
+        }
+    };
+    let callers = limiters
+        .iter()
+        .flat_map(|limiter| [50, 90, 130, 170].map(|patience| give_up(limiter, patience * MS)));
+    futures_util::future::join_all(callers).await;
+    let passed = passed.into_inner();
+    assert!((50..=61).contains(&passed), "{passed} of 61");
+    tokio::time::sleep(20 * MS).await;
+    let left = limiters[0].peek().await.unwrap().reset_after();
+    assert!(left <= 100 * MS, "{left:?} are owed, and no caller waits");
+}
+
+/// Refused calls of two rates in turn take nothing.
+#[tokio::test(start_paused = true)]
+async fn rates_that_alternate_add_nothing_to_what_is_owed() {
+    let limiter = far().await;
+    let slow = limiter.clone().rate(10, SECOND).burst(1);
+    let fast = limiter.rate(1_000_000, SECOND).burst(1);
+    for _ in 0..10 {
+        drop(slow.reserve(1).await.unwrap());
+    }
+    let before = slow.peek().await.unwrap().retry_after(1).unwrap();
+    for _ in 0..10 {
+        assert!(fast.try_acquire(1).await.unwrap().pass().is_none());
+        assert!(slow.try_acquire(1).await.unwrap().pass().is_none());
+    }
+    let after = slow.peek().await.unwrap().retry_after(1).unwrap();
+    assert!(after <= before, "{after:?} after {before:?}");
+    let owed = slow.info().await.unwrap().owed;
+    assert!(owed <= 10, "{owed} of 10 tokens are owed");
 }
 
 /// The debt alone says that a large burst has room before.

@@ -30,7 +30,7 @@ fn pass_is_refused_whole_when_full_or_short_of_replicas() {
         let rate = RATES[0];
         let take = |n, cost| acquire(FOREVER, ("a", n), rate, take(cost, 1, 0));
         let taken = bed.ask(&take(1, 3));
-        let mark = [6, 7, 8, 9].map(|at| taken[at].clone());
+        let mark = [6, 7, 8, 9, 3].map(|at| taken[at].clone());
         let before = bed.dump();
         bed.engine.set_condition(condition, true);
         let error = bed.call(&take(2, 1)).unwrap_err();
@@ -68,7 +68,11 @@ fn model_notices_faults() {
             "clock > born and clock or format('%.0f', born + 1)",
             "born",
         ),
-        (&LIMIT.settle, "before < turn and before or turn", "turn"),
+        (&LIMIT.settle, "turn = earlier(ARGV[own + 8], turn)", ""),
+        (&LIMIT.settle, "(last or at > clock)", "last"),
+        (&LIMIT.acquire, "if at >= clock then", "if true then"),
+        (&LIMIT.acquire, "turn ~= since and 1 or 0", "1"),
+        (&LIMIT.acquire, "keep_turns(key, born, others_free)", ""),
         (&LIMIT.acquire, "max(wait, since - clock)", "wait"),
         (
             &LIMIT.settle,
@@ -105,6 +109,58 @@ fn passes_that_are_taken_ahead_keep_the_rate() {
             assert_eq!(at - start, due, "{count} in {period} µs");
         }
     }
+}
+
+/// Free turns that are the last ones, once later passes are given back, owe nothing.
+#[test]
+fn free_turns_go_with_the_last_pass() {
+    let (mut bed, rate) = (Bed::new(Model::default()), RATES[0]);
+    let mut number = 0;
+    let mut ask = |bed: &mut Bed, act: &dyn Fn((&str, u64)) -> Call| {
+        number += 1;
+        bed.ask(&act(("a", number)))
+    };
+    let burst = take(rate.burst, 1, 0);
+    ask(&mut bed, &|id| acquire(FOREVER, id, rate, burst));
+    let ahead = take(COST.unsigned_abs(), 1, 1_000_000_000);
+    let marks = [(); 4].map(|()| {
+        let taken = ask(&mut bed, &|id| acquire(FOREVER, id, rate, ahead));
+        [6, 7, 8, 9, 3].map(|at| taken[at].clone())
+    });
+    let mut owed = |bed: &mut Bed, mark: &Mark| -> u64 {
+        let settled = ask(bed, &|id| settle(FOREVER, id, rate, -COST, mark));
+        settled[2].parse().unwrap()
+    };
+    let all = owed(&mut bed, &marks[1]);
+    let once_more = owed(&mut bed, &marks[2]);
+    assert_eq!(once_more, all, "its turn is free");
+    let left = owed(&mut bed, &marks[3]);
+    let span = 3 * COST.unsigned_abs() * rate.period / rate.count;
+    assert_eq!(all - left, span);
+    assert!(!bed.hash(KEY).contains_key("h"));
+}
+
+/// A free turn is for passes that cost no more.
+#[test]
+fn free_turn_is_no_dearer_than_before() {
+    let (mut bed, rate) = (Bed::new(Model::default()), RATES[0]);
+    let mut number = 0;
+    let mut taken = |bed: &mut Bed, cost| {
+        number += 1;
+        let take = take(cost, 1, 1_000_000_000);
+        bed.ask(&acquire(FOREVER, ("a", number), rate, take))
+    };
+    taken(&mut bed, rate.burst);
+    let first = taken(&mut bed, COST.unsigned_abs());
+    let second = taken(&mut bed, COST.unsigned_abs());
+    let mark = [6, 7, 8, 9, 3].map(|at| first[at].clone());
+    bed.ask(&settle(FOREVER, ("b", 1), rate, -COST, &mark));
+    let dear = taken(&mut bed, rate.burst);
+    assert!(dear[5] > second[5], "{dear:?} is behind {second:?}");
+    let cheap = taken(&mut bed, 1);
+    assert_eq!(cheap[5], first[5]);
+    let next = taken(&mut bed, 1);
+    assert!(next[5] > dear[5], "{next:?} is behind {dear:?}");
 }
 
 #[test]
@@ -178,9 +234,9 @@ const fn take(cost: u64, passes: u64, wait: u64) -> Take {
     Take { cost, passes, wait }
 }
 
-/// What a settlement says of a pass: its mark as a sum, `born` and the turn before. Texts are empty
-/// without.
-type Mark = [String; 4];
+/// What a settlement says of a pass: its mark as a sum, `born`, the turn before and the wait. Texts
+/// are empty without.
+type Mark = [String; 5];
 
 /// An attempt at a rate.
 type What = (Rate, Act);
@@ -217,6 +273,17 @@ struct Limiter {
     gone_at: u64,
     /// Those of passes.
     marks: Vec<Mark>,
+    /// The turns that were given back.
+    free: Vec<Free>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Free {
+    born: u64,
+    at: u64,
+    cost: u64,
+    mark: u64,
+    before: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -229,6 +296,53 @@ struct Last {
     ahead: bool,
 }
 
+impl Limiter {
+    fn forget_turns(&mut self) {
+        let debt = self.debt;
+        let free = &mut self.free;
+        free.retain(|turn| turn.born == debt.born && turn.at >= debt.t);
+    }
+
+    fn take_turn(&mut self, take: Take) -> Option<Free> {
+        self.forget_turns();
+        let (debt, wait) = (self.debt, self.debt.due(take.cost));
+        if wait == 0 || take.wait == 0 || debt.turn == 0 {
+            return None;
+        }
+        let fits = |turn: &Free| take.cost <= turn.cost && turn.at - debt.t <= wait.min(take.wait);
+        let free = self.free.iter().enumerate().filter(|(_, turn)| fits(turn));
+        let (first, _) = free.min_by_key(|(_, turn)| turn.at)?;
+        Some(self.free.remove(first))
+    }
+
+    fn settle(&mut self, tokens: i64, mark: &Mark) {
+        let ahead = self.debt.turn != 0;
+        let last = self.debt.settle(tokens, mark);
+        let Some(last) = last.filter(|_| ahead && tokens == -COST) else {
+            return;
+        };
+        self.forget_turns();
+        let [from, left, born, before, wait] = mark.each_ref().map(|word| word.parse().unwrap());
+        let at = from + wait;
+        if !last && at > self.debt.t {
+            let (cost, mark) = (COST.unsigned_abs(), from + left);
+            #[rustfmt::skip]
+            let turn = Free { born, at, cost, mark, before };
+            self.free.push(turn);
+            self.free.truncate(16);
+        }
+        let is_last = |debt: &Debt, turn: &Free| turn.mark == debt.mark();
+        while last && let Some(at) = self.free.iter().rposition(|turn| is_last(&self.debt, turn)) {
+            let turn = self.free.remove(at);
+            let debt = &mut self.debt;
+            let (count, period) = (u128::from(debt.rate.count), u128::from(debt.rate.period));
+            let less = (u128::from(turn.cost) * period / count).min(debt.parts / count);
+            debt.parts -= less * count;
+            debt.turn = debt.turn.min(turn.before);
+        }
+    }
+}
+
 fn world(model: Model, seed: u64) -> World<Limiter> {
     let limiter = Limiter {
         debt: Debt {
@@ -238,6 +352,7 @@ fn world(model: Model, seed: u64) -> World<Limiter> {
         last: BTreeMap::new(),
         gone_at: 0,
         marks: vec![Default::default()],
+        free: Vec::new(),
     };
     World::new(Bed::new(model), seed, limiter)
 }
@@ -267,10 +382,11 @@ impl Debt {
             self.born = clock.max(self.born + 1);
             // Tokens are parts / period. Passes that do not count yet stay where they are.
             let (count, period) = (u128::from(rate.count), u128::from(rate.period));
+            let rounded = self.turn != self.since;
             self.since = self.since.max(self.turn);
             let ahead = u128::from(self.since.saturating_sub(self.t));
             let ahead = ahead.min(self.parts / u128::from(old.count));
-            let rounded = u128::from(ahead > 0) * u128::from(old.count);
+            let rounded = u128::from(rounded && ahead > 0) * u128::from(old.count);
             let owed = (self.parts - ahead * u128::from(old.count) + rounded) * period;
             let owed = owed.div_ceil(u128::from(old.period) * count);
             self.parts = (ahead + owed) * count;
@@ -319,10 +435,12 @@ impl Debt {
         (passes, wait, at)
     }
 
-    fn settle(&mut self, tokens: i64, [from, rest, born, before]: &Mark) {
+    /// Returns whether the pass is the last one that was taken, if it is one of this rate.
+    fn settle(&mut self, tokens: i64, [from, rest, born, before, _]: &Mark) -> Option<bool> {
         let span = u128::from(tokens.unsigned_abs()) * u128::from(self.rate.period);
         if tokens > 0 {
             self.parts += span;
+            None
         } else if *born == self.born.to_string() {
             let [from, rest]: [u64; 2] = [from, rest].map(|part| part.parse().unwrap());
             let mark = from + rest;
@@ -341,6 +459,9 @@ impl Debt {
             if last {
                 self.turn = self.turn.min(before.parse().unwrap());
             }
+            Some(last)
+        } else {
+            None
         }
     }
 }
@@ -398,7 +519,11 @@ impl World<Limiter> {
         let act = if self.rng.u8(..4) == 0 {
             // The last pass may be given back whole, even if it was taken ahead.
             let (tokens, mark) = match self.rng.bool() {
-                true => (-COST, self.kind.marks.len() - 1),
+                // Of the last two passes, the one may be given back before the other.
+                true => (
+                    -COST,
+                    (self.kind.marks.len() - 1).saturating_sub(self.rng.usize(..2)),
+                ),
                 false => (self.rng.i64(-4..4), self.rng.usize(..self.kind.marks.len())),
             };
             Act::Settle(tokens, self.kind.marks[mark].clone())
@@ -438,20 +563,23 @@ impl World<Limiter> {
             (Act::Take(take), None) => {
                 self.kind.debt.advance(micros, Some(*rate));
                 let before = self.kind.debt.turn;
-                let (passes, wait, at) = self.kind.debt.take(*take);
+                let free = self.kind.take_turn(*take);
+                let (passes, wait, at) = match free {
+                    Some(turn) => (1, turn.at - self.kind.debt.t, turn.at),
+                    None => self.kind.debt.take(*take),
+                };
                 let debt = self.kind.debt;
                 let last = Last {
                     number,
                     passes,
                     at,
-                    ahead: at > debt.t,
+                    ahead: free.is_some() || at > debt.t,
                 };
                 self.kind.last.insert(client.to_owned(), last);
-                let (from, rest) = match debt.shift {
-                    0 => (debt.t, debt.span()),
-                    _ => (debt.mark(), 0),
-                };
-                let mark = [from, rest, debt.born, before].map(|number| number.to_string());
+                let ends = free.map_or_else(|| debt.mark(), |turn| turn.mark);
+                let before = free.map_or(before, |turn| turn.before);
+                let mark = [debt.t, ends - debt.t, debt.born, before, wait];
+                let mark = mark.map(|number| number.to_string());
                 if passes > 0 {
                     self.kind.marks.push(mark.clone());
                 }
@@ -460,7 +588,7 @@ impl World<Limiter> {
             (Act::Settle(tokens, mark), None) => {
                 let rate = (self.kind.debt.t == 0).then_some(*rate);
                 self.kind.debt.advance(micros, rate);
-                self.kind.debt.settle(*tokens, mark);
+                self.kind.settle(*tokens, mark);
                 let last = Last {
                     number,
                     ..Last::default()
@@ -512,10 +640,12 @@ impl World<Limiter> {
     fn look(&mut self) {
         let answer = self.inspect(&Call::new(&LIMIT.look, text(&[KEY]), &[]));
         let Debt { t, rate, .. } = self.kind.debt;
-        let debt = self.debt_now(None).owed();
+        let now = self.debt_now(None);
+        let debt = now.owed();
         if t != 0 && debt > 0 {
-            let [debt, count, period] = [debt, rate.count, rate.period].map(|n| n.to_string());
-            self.assert_answer(&answer, &["owes", &debt, &count, &period]);
+            let ahead = now.since.saturating_sub(now.t).min(debt);
+            let numbers = [debt, rate.count, rate.period, ahead].map(|n| n.to_string());
+            self.assert_answer(&answer, &[&["owes".to_owned()], &numbers[..]].concat());
         } else {
             self.assert_answer(&answer, &["free"]);
         }
@@ -526,7 +656,7 @@ impl World<Limiter> {
 fn passed(numbers: [u64; 4], mark: Mark) -> Vec<String> {
     let numbers = numbers.map(|number| number.to_string());
     let words = text(&["passed"]).into_iter().chain(numbers);
-    words.chain(mark).collect()
+    words.chain(mark.into_iter().take(4)).collect()
 }
 
 fn acquire(by: u64, (client, number): (&str, u64), rate: Rate, take: Take) -> Call {

@@ -38,19 +38,30 @@ local function earlier(one, other)
 end
 
 -- Gives back the free turns that are the last ones ahead. `start` + `debt` is the mark of the last.
--- Returns the debt and the turn.
-local function give_back_free(free, start, debt, turn, count, period)
+-- Returns the debt, its part and the turn.
+local function give_back_free(free, start, debt, part, turn, count, period)
   local at = #free
   while at > 0 do
     local _, cost, mark, before = unpack(free[at])
-    if mark + 0 == start + debt then
-      debt, turn = debt - min(span(cost + 0, count, period), debt), earlier(before, turn)
+    local less, parts = span(cost + 0, count, period)
+    if mark + 0 == start + debt and (debt > less or debt == less and part >= parts) then
+      debt, part = subtract(debt, part, less, parts, count + 0)
+      turn = earlier(before, turn)
       table.remove(free, at)
       at = #free + 1
     end
     at = at - 1
   end
-  return debt, turn
+  return debt, part, turn
+end
+
+local function has_mark(free, mark)
+  for _, turn in ipairs(free) do
+    if turn[3] == mark then
+      return true
+    end
+  end
+  return false
 end
 
 -- Serves entry i. Returns its line.
@@ -73,21 +84,28 @@ local function serve(i)
     elseif born == ARGV[own + 7] then
       local mark = ARGV[own + 5] + ARGV[own + 6]
       local last = tokens == -cost and mark == clock + debt + shift
-      if last or turn == '0' then
+      local less, parts = span(-tokens, count, period)
+      if last and (debt > less or debt == less and part >= parts) then
+        -- All is as before the pass.
+        debt, part = subtract(debt, part, less, parts, count + 0)
+      elseif last or turn == '0' then
         -- A part of a µs is not given back.
-        local less = max(min(span(-tokens, count, period), mark - shift - clock, debt), 0)
+        less = max(min(less, mark - shift - clock, debt), 0)
         debt = debt - less
-        -- Without the last pass, all is as before.
         shift = last and shift or shift + less
       end
       local at = format('%.0f', ARGV[own + 5] + ARGV[own + 9])
       if turn ~= '0' and tokens == -cost and (last or at > clock) then
         free = free_turns(key, born, clock)
-        free[#free + 1] = not last and {at, ARGV[own + 3], format('%.0f', mark), ARGV[own + 8]} or nil
+        local its_mark = format('%.0f', mark)
+        -- After a failover, two may have taken one turn.
+        if not last and not has_mark(free, its_mark) then
+          free[#free + 1] = {at, ARGV[own + 3], its_mark, ARGV[own + 8]}
+        end
       end
       if last then
         turn = earlier(ARGV[own + 8], turn)
-        debt, turn = give_back_free(free or {}, clock + shift, debt, turn, count, period)
+        debt, part, turn = give_back_free(free or {}, clock + shift, debt, part, turn, count, period)
       end
     end
     call('HDEL', key, '')

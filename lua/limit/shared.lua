@@ -75,6 +75,15 @@ local function add(debt, part, more, parts, count)
   return debt, part
 end
 
+-- Subtracts a time that is no longer than the other.
+local function subtract(debt, part, less, parts, count)
+  debt, part = debt - less, part - parts
+  if part < 0 then
+    return debt - 1, part + count
+  end
+  return debt, part
+end
+
 -- Returns a debt in whole µs.
 local function whole(debt, part)
   return part > 0 and debt + 1 or debt
@@ -161,10 +170,10 @@ local function free_turns(key, born, clock)
   return turns
 end
 
--- Writes those that are left.
+-- Writes the last ones of these turns.
 local function keep_turns(key, born, turns)
   local list = born
-  for i = 1, min(#turns, MOST_TURNS) do
+  for i = max(#turns - MOST_TURNS, 0) + 1, #turns do
     list = list .. ' ' .. table.concat(turns[i], '/')
   end
   if list == born then

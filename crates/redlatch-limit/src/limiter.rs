@@ -359,13 +359,14 @@ impl RateLimiter {
     pub async fn peek(&self) -> Result<Level, Error> {
         let (limiter, Terms { rate, .. }) = self.checked(1)?;
         let found = limiter.look().await?;
-        let debt = found.map_or(0, |debt| {
+        let (debt, ahead) = found.map_or((0, 0), |debt| {
             if (debt.rate.count, debt.rate.period) == (rate.count, rate.period) {
-                return debt.micros;
+                return (debt.micros, debt.ahead);
             }
-            debt.ahead.saturating_add(rate.time(debt.owed()))
+            // The new rate begins when all passes count that were taken ahead.
+            let after = rate.time(debt.owed(debt.turn));
+            (debt.turn.saturating_add(after), debt.turn)
         });
-        let ahead = found.map_or(0, |debt| debt.ahead);
         Ok(Level { rate, debt, ahead })
     }
 
@@ -397,7 +398,7 @@ impl RateLimiter {
     pub async fn info(&self) -> Result<LimitInfo, Error> {
         let debt = self.named()?.look().await?;
         Ok(LimitInfo {
-            owed: debt.map_or(0, |debt| debt.owed()),
+            owed: debt.map_or(0, |debt| debt.owed(debt.ahead)),
             reset_after: Duration::from_micros(debt.map_or(0, |debt| debt.micros)),
             rate: debt.map(|Debt { rate, .. }| (rate.count, Duration::from_micros(rate.period))),
         })

@@ -109,12 +109,14 @@ pub(crate) struct Debt {
     pub(crate) rate: Rate,
     /// The µs of it until this rate begins. Passes of another rate count until then.
     pub(crate) ahead: u64,
+    /// The µs of it until another rate may begin.
+    pub(crate) turn: u64,
 }
 
 impl Debt {
-    /// Returns the tokens that are owed once the rate begins.
-    pub(crate) fn owed(&self) -> u64 {
-        self.rate.owed(self.micros.saturating_sub(self.ahead))
+    /// Returns the tokens that are owed after the first `ahead` µs.
+    pub(crate) fn owed(&self, ahead: u64) -> u64 {
+        self.rate.owed(self.micros.saturating_sub(ahead))
     }
 }
 
@@ -134,6 +136,7 @@ pub(crate) fn looked(items: &Items<'_>) -> Result<Option<Debt>, Error> {
                 burst: 1,
             },
             ahead: items.number(5)?,
+            turn: items.number(6)?,
         }),
         "free" => None,
         _ => return items.other(STORED),

@@ -151,9 +151,10 @@ def level(rate: Rate, reply: Any) -> Level:
         if found[1] == "free":
             return Level(rate, 0, 0)
         if found[1] == "owes":
-            debt, count, period, ahead = map(int, found[2:6])
+            debt, count, period, ahead, turn = map(int, found[2:7])
             if (count, period) != (rate.count, rate.period):
-                debt = ahead + rate.time(Rate(count, period, 1).owed(debt - ahead))
+                # The new rate begins when all passes count that were taken ahead.
+                debt, ahead = turn + rate.time(Rate(count, period, 1).owed(debt - turn)), turn
             return Level(rate, debt, ahead)
     except (IndexError, ValueError) as error:
         raise ProtocolError(f"look answered {reply!r}") from error

@@ -1,6 +1,6 @@
 //! The start of a client: its parts, its tasks, its first connection.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
 use tokio::sync::{Notify, watch};
 
@@ -43,8 +43,12 @@ impl Client {
         });
         let life = Arc::clone(&client.net().world.life);
         let mut starting = Starting(Some(&life));
-        let result = client.get_ready(self_check, deadline).await;
-        match result {
+        let result = {
+            let ready = pin!(client.get_ready(self_check, deadline));
+            client.unless_closing(ready).await
+        };
+        // What has closed the client is the cause of all other errors.
+        match result.map_err(|error| client.check_closing().err().unwrap_or(error)) {
             Ok(()) => {
                 starting.0 = None;
                 Ok(client)

@@ -114,7 +114,8 @@ fn passes_that_are_taken_ahead_keep_the_rate() {
 /// Free turns that are the last ones, once later passes are given back, owe nothing.
 #[test]
 fn free_turns_go_with_the_last_pass() {
-    let (mut bed, rate) = (Bed::new(Model::default()), RATES[0]);
+    // A pass takes no whole µs.
+    let (mut bed, rate) = (Bed::new(Model::default()), rate(7, 1_000_000, 5));
     let mut number = 0;
     let mut ask = |bed: &mut Bed, act: &dyn Fn((&str, u64)) -> Call| {
         number += 1;
@@ -123,20 +124,26 @@ fn free_turns_go_with_the_last_pass() {
     let burst = take(rate.burst, 1, 0);
     ask(&mut bed, &|id| acquire(FOREVER, id, rate, burst));
     let ahead = take(COST.unsigned_abs(), 1, 1_000_000_000);
-    let marks = [(); 4].map(|()| {
-        let taken = ask(&mut bed, &|id| acquire(FOREVER, id, rate, ahead));
-        [6, 7, 8, 9, 3].map(|at| taken[at].clone())
-    });
+    let taken = [(); 20].map(|()| ask(&mut bed, &|id| acquire(FOREVER, id, rate, ahead)));
+    let marks = taken.each_ref();
+    let marks = marks.map(|taken| [6, 7, 8, 9, 3].map(|at| taken[at].clone()));
     let mut owed = |bed: &mut Bed, mark: &Mark| -> u64 {
         let settled = ask(bed, &|id| settle(FOREVER, id, rate, -COST, mark));
         settled[2].parse().unwrap()
     };
-    let all = owed(&mut bed, &marks[1]);
-    let once_more = owed(&mut bed, &marks[2]);
-    assert_eq!(once_more, all, "its turn is free");
-    let left = owed(&mut bed, &marks[3]);
-    let span = 3 * COST.unsigned_abs() * rate.period / rate.count;
-    assert_eq!(all - left, span);
+    for mark in &marks[4..19] {
+        assert_eq!(
+            owed(&mut bed, mark).to_string(),
+            taken[19][4],
+            "its turn is free"
+        );
+    }
+    let left = owed(&mut bed, &marks[19]);
+    assert_eq!(
+        left.to_string(),
+        taken[3][4],
+        "all free turns go with the last pass"
+    );
     assert!(!bed.hash(KEY).contains_key("h"));
 }
 
@@ -328,17 +335,25 @@ impl Limiter {
             let (cost, mark) = (COST.unsigned_abs(), from + left);
             #[rustfmt::skip]
             let turn = Free { born, at, cost, mark, before };
-            self.free.push(turn);
-            self.free.truncate(16);
+            if !self.free.iter().any(|other| other.mark == mark) {
+                self.free.push(turn);
+            }
+            let surplus = self.free.len().saturating_sub(16);
+            self.free.drain(..surplus);
         }
-        let is_last = |debt: &Debt, turn: &Free| turn.mark == debt.mark();
-        while last && let Some(at) = self.free.iter().rposition(|turn| is_last(&self.debt, turn)) {
+        if !last {
+            return;
+        }
+        loop {
+            let debt = self.debt;
+            let parts = |turn: &Free| u128::from(turn.cost) * u128::from(debt.rate.period);
+            let is_last = |turn: &Free| turn.mark == debt.mark() && parts(turn) <= debt.parts;
+            let Some(at) = self.free.iter().rposition(is_last) else {
+                return;
+            };
             let turn = self.free.remove(at);
-            let debt = &mut self.debt;
-            let (count, period) = (u128::from(debt.rate.count), u128::from(debt.rate.period));
-            let less = (u128::from(turn.cost) * period / count).min(debt.parts / count);
-            debt.parts -= less * count;
-            debt.turn = debt.turn.min(turn.before);
+            self.debt.parts -= parts(&turn);
+            self.debt.turn = debt.turn.min(turn.before);
         }
     }
 }
@@ -445,7 +460,9 @@ impl Debt {
             let [from, rest]: [u64; 2] = [from, rest].map(|part| part.parse().unwrap());
             let mark = from + rest;
             let last = tokens == -COST && mark == self.mark();
-            if last || self.turn == 0 {
+            if last && self.parts >= span {
+                self.parts -= span;
+            } else if last || self.turn == 0 {
                 let count = u128::from(self.rate.count);
                 let unpaid = mark.saturating_sub(self.shift + self.t);
                 let back = (span / count).min(unpaid.into()).min(self.parts / count);
@@ -643,8 +660,8 @@ impl World<Limiter> {
         let now = self.debt_now(None);
         let debt = now.owed();
         if t != 0 && debt > 0 {
-            let ahead = now.since.saturating_sub(now.t).min(debt);
-            let numbers = [debt, rate.count, rate.period, ahead].map(|n| n.to_string());
+            let [ahead, turn] = [now.since, now.turn].map(|at| at.saturating_sub(now.t).min(debt));
+            let numbers = [debt, rate.count, rate.period, ahead, turn].map(|n| n.to_string());
             self.assert_answer(&answer, &[&["owes".to_owned()], &numbers[..]].concat());
         } else {
             self.assert_answer(&answer, &["free"]);

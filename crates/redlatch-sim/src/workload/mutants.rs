@@ -230,8 +230,7 @@ pub(super) const LIMITS: &[Mutant] = &[
     script!("limit-copy-of-a-wait-counts-at-once", LIMIT.acquire,
         "wait = ahead and" => "wait = false and"),
     script!("limit-paid-given-back", LIMIT.settle,
-        "min(span(-tokens, count, period), mark - shift - clock, debt)"
-        => "min(span(-tokens, count, period), debt)"),
+        "min(less, mark - shift - clock, debt)" => "min(less, debt)"),
     script!("limit-given-back-under-a-later-pass", LIMIT.settle,
         "if last or turn == '0' then" => "if true then"),
     client("limit-resend-new-id", Rule::ResendSameId),

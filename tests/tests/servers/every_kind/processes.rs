@@ -108,7 +108,8 @@ async fn a_killed_holder_of_every_kind_frees_it_with_its_lease(binary: ServerBin
         end(kind, hold).await;
     }
     for object in &objects {
-        assert!(object.kind.is_free(object.held().await.unwrap()));
+        // A red-lock may be held by a majority while the last server still counts the dead holder.
+        object.freed().await;
     }
 }
 

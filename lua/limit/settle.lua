@@ -29,39 +29,39 @@
 -- Tokens that others have got back count as paid.
 --
 -- While passes are taken ahead, only the last of them is given back, and whole: the others count at
--- their times. If another one of them is not used, its turn is free for the next waiter. Free turns
--- that are last then are given back, too.
+-- their times. The turn of any other one is free for the next waiter, until all behind are given
+-- back.
 -- Begins with HDEL, which a full server accepts.
 
-local function earlier(one, other)
-  return one < other and one or other
+-- Adds a turn to the free ones. After a failover, two passes may have taken one turn.
+local function set_free(free, turn)
+  for _, other in ipairs(free) do
+    if other[3] == turn[3] then
+      return
+    end
+  end
+  free[#free + 1] = turn
 end
 
 -- Gives back the free turns that are the last ones ahead. `start` + `debt` is the mark of the last.
 -- Returns the debt, its part and the turn.
-local function give_back_free(free, start, debt, part, turn, count, period)
+local function give_back(free, start, debt, part, turn, count, period)
   local at = #free
   while at > 0 do
     local _, cost, mark, before = unpack(free[at])
     local less, parts = span(cost + 0, count, period)
-    if mark + 0 == start + debt and (debt > less or debt == less and part >= parts) then
-      debt, part = subtract(debt, part, less, parts, count + 0)
-      turn = earlier(before, turn)
+    local left, left_part = debt - less, part - parts
+    if left_part < 0 then
+      left, left_part = left - 1, left_part + count
+    end
+    if mark + 0 == start + debt and left >= 0 then
+      debt, part, turn = left, left_part, before < turn and before or turn
       table.remove(free, at)
       at = #free + 1
     end
     at = at - 1
   end
   return debt, part, turn
-end
-
-local function has_mark(free, mark)
-  for _, turn in ipairs(free) do
-    if turn[3] == mark then
-      return true
-    end
-  end
-  return false
 end
 
 -- Serves entry i. Returns its line.
@@ -82,30 +82,18 @@ local function serve(i)
       debt, part = add(debt, part, more, parts, count + 0)
       debt = min(debt, 2 * LONGEST)
     elseif born == ARGV[own + 7] then
-      local mark = ARGV[own + 5] + ARGV[own + 6]
+      local mark, at = ARGV[own + 5] + ARGV[own + 6], ARGV[own + 5] + ARGV[own + 9]
       local last = tokens == -cost and mark == clock + debt + shift
-      local less, parts = span(-tokens, count, period)
-      if last and (debt > less or debt == less and part >= parts) then
-        -- All is as before the pass.
-        debt, part = subtract(debt, part, less, parts, count + 0)
-      elseif last or turn == '0' then
+      if turn == '0' then
         -- A part of a µs is not given back.
-        less = max(min(less, mark - shift - clock, debt), 0)
+        local less = max(min(span(-tokens, count, period), mark - shift - clock, debt), 0)
         debt = debt - less
+        -- Without the last pass, all is as before.
         shift = last and shift or shift + less
-      end
-      local at = format('%.0f', ARGV[own + 5] + ARGV[own + 9])
-      if turn ~= '0' and tokens == -cost and (last or at > clock) then
+      elseif last or tokens == -cost and at > clock + 0 then
         free = free_turns(key, born, clock)
-        local its_mark = format('%.0f', mark)
-        -- After a failover, two may have taken one turn.
-        if not last and not has_mark(free, its_mark) then
-          free[#free + 1] = {at, ARGV[own + 3], its_mark, ARGV[own + 8]}
-        end
-      end
-      if last then
-        turn = earlier(ARGV[own + 8], turn)
-        debt, part, turn = give_back_free(free or {}, clock + shift, debt, part, turn, count, period)
+        set_free(free, {format('%.0f', at), ARGV[own + 3], format('%.0f', mark), ARGV[own + 8]})
+        debt, part, turn = give_back(free, clock + shift, debt, part, turn, count, period)
       end
     end
     call('HDEL', key, '')

@@ -21,7 +21,6 @@
 --    v the attempts that may not act any more, see core/attempts.lua. Behind the number of an
 --      attempt that took passes stands `/<passes>/<at>`, or `/1+<at>` for a pass that was taken
 --      ahead; at = the time by that clock at which they count
---
 --    h `<born>` and ` <at>/<cost>/<mark>/<turn>` for each pass that was taken ahead and given back
 --      while later ones were ahead. Its tokens stay taken, and the next waiter takes this turn
 --
@@ -45,7 +44,7 @@ TEXT[0] = '0'
 local micros, now = began, sub(began, 1, 13)
 local client, keep = ARGV[2], ARGV[3] + 0
 local began_at, limit = micros + 0, (now + keep) .. ''
--- What stands before the number of an attempt, and the field v of a K that no other client uses.
+-- The text before the number of an attempt, and the field v of a K that no other client uses.
 local mine = ' ' .. client
 local alone = '^(%d+) ' .. client .. '(:%d+)[^ ]*$'
 
@@ -71,15 +70,6 @@ local function add(debt, part, more, parts, count)
   debt, part = debt + more, part + parts
   if part >= count then
     return debt + 1, part - count
-  end
-  return debt, part
-end
-
--- Subtracts a time that is no longer than the other.
-local function subtract(debt, part, less, parts, count)
-  debt, part = debt - less, part - parts
-  if part < 0 then
-    return debt - 1, part + count
   end
   return debt, part
 end

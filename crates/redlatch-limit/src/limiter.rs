@@ -103,7 +103,7 @@ impl RateLimiter {
 
     /// Lets `count` tokens pass in each `per`. Without a rate, calls fail with `InvalidOption`.
     ///
-    /// 1 token or more, per 1 µs to 365 days. Fractions of a µs are cut off. The rate is exact
+    /// 1 to 2^53 - 1 tokens, per 1 µs to 365 days. Fractions of a µs are cut off. The rate is exact
     /// otherwise: `rate(3, 7 s)` gives 3,000,000 tokens in 7,000,000 s.
     #[must_use]
     pub const fn rate(mut self, count: u64, per: Duration) -> Self {

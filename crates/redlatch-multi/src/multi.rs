@@ -345,7 +345,7 @@ impl Members {
 async fn loss(bundle: &Bundle, options: &AcquireOptions) -> LossCause {
     let ends = |held: &&Held| options.max_hold.is_some() || !held.lease().is_renewed();
     let kept: Vec<_> = bundle.holds().iter().filter(ends).collect();
-    // Each member has a pace of its own: leases and servers may differ.
+    // Leases and servers may differ, so members do not wait for each other.
     let keeping = pin!(join_all(kept.into_iter().map(keep)));
     match select(pin!(bundle.lost()), keeping).await {
         Either::Left((cause, _)) => cause,

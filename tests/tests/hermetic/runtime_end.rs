@@ -179,6 +179,28 @@ fn sleep_that_outlives_its_runtime_does_not_panic() {
     }
 }
 
+/// A task that panics while the client connects ends the attempt at once.
+#[tokio::test(start_paused = true)]
+async fn connect_names_a_task_that_panics_meanwhile() {
+    for task in ["alarms", "client record", "hub", "link", "watchdog"] {
+        let backend = Backend::embedded();
+        let Backend::Embedded { runtime, .. } = &backend else {
+            unreachable!("it is embedded")
+        };
+        let runtime = Arc::new(Saboteur {
+            inner: Arc::clone(runtime),
+            task,
+            armed: Arc::new(AtomicBool::new(true)),
+        });
+        let start = Instant::now();
+        let error = backend.builder().runtime(runtime).connect().await;
+        let error = error.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Closed, "{task}: {error}");
+        assert!(error.to_string().contains(task), "{task}: {error}");
+        assert!(start.elapsed() < Duration::from_secs(1), "{task}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_background_task_that_panics_closes_the_client() {
     for task in [

@@ -47,7 +47,7 @@ impl Client {
             let ready = pin!(client.get_ready(self_check, deadline));
             client.unless_closing(ready).await
         };
-        // What has closed the client is the cause of all other errors.
+        // A client that was closed meanwhile knows the cause of all other errors.
         match result.map_err(|error| client.check_closing().err().unwrap_or(error)) {
             Ok(()) => {
                 starting.0 = None;

@@ -117,8 +117,7 @@ pub trait Internals {
         result.about(kind, name)
     }
 
-    /// Fails in a process other than the one that created the client. Tasks of the client do not
-    /// run there.
+    /// Fails in a forked process, where no task of the client runs.
     fn check_process(&self) -> Result<(), Error> {
         self.client().check_process()
     }

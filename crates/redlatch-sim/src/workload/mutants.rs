@@ -230,9 +230,10 @@ pub(super) const LIMITS: &[Mutant] = &[
     script!("limit-copy-of-a-wait-counts-at-once", LIMIT.acquire,
         "wait = ahead and" => "wait = false and"),
     script!("limit-paid-given-back", LIMIT.settle,
-        "min(less, mark - shift - clock, debt)" => "min(less, debt)"),
+        "min(span(-tokens, count, period), mark - shift - clock, debt)"
+        => "min(span(-tokens, count, period), debt)"),
     script!("limit-given-back-under-a-later-pass", LIMIT.settle,
-        "if last or turn == '0' then" => "if true then"),
+        "if turn == '0' then" => "if true then"),
     client("limit-resend-new-id", Rule::ResendSameId),
     client("limit-by-unlimited", Rule::LimitBy),
     client("limit-turn-not-passed", Rule::PassTurn),

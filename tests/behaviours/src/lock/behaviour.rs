@@ -405,7 +405,7 @@ async fn closing_waits_for_a_release_in_progress(backend: &Backend) {
             let (released, ()) = tokio::join!(release, close);
             assert_eq!(released.unwrap(), Released::Free);
         } else {
-            // Its request is on the way, or a fast server has answered it.
+            // The request is on the way, or a fast server has answered.
             let _ = futures_util::poll!(&mut release);
             tokio::join!(close, async move { drop(release) });
         }

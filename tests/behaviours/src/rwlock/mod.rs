@@ -44,7 +44,7 @@ pub async fn assert_quiet(backend: &Backend, client: &Client, name: &str) {
     }
 }
 
-/// Tasks that take a side in a loop until they are told to stop.
+/// Tasks that take a side in a loop until they are stopped.
 #[derive(Clone, Debug, Default)]
 pub struct Rivals {
     grants: Arc<AtomicU64>,

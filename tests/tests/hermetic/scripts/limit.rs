@@ -68,8 +68,8 @@ fn model_notices_faults() {
             "clock > born and clock or format('%.0f', born + 1)",
             "born",
         ),
-        (&LIMIT.settle, "turn = earlier(ARGV[own + 8], turn)", ""),
-        (&LIMIT.settle, "(last or at > clock)", "last"),
+        (&LIMIT.settle, "before < turn and before or turn", "turn"),
+        (&LIMIT.settle, "last or tokens == -cost and at", "at"),
         (&LIMIT.acquire, "if at >= clock then", "if true then"),
         (&LIMIT.acquire, "turn ~= since and 1 or 0", "1"),
         (&LIMIT.acquire, "keep_turns(key, born, others_free)", ""),
@@ -323,38 +323,55 @@ impl Limiter {
     }
 
     fn settle(&mut self, tokens: i64, mark: &Mark) {
-        let ahead = self.debt.turn != 0;
-        let last = self.debt.settle(tokens, mark);
-        let Some(last) = last.filter(|_| ahead && tokens == -COST) else {
+        let span = u128::from(tokens.unsigned_abs()) * u128::from(self.debt.rate.period);
+        if tokens > 0 {
+            self.debt.parts += span;
             return;
-        };
+        }
+        let numbers = mark.each_ref().map(|word| word.parse().unwrap_or(0));
+        let [from, left, born, before, wait]: [u64; 5] = numbers;
+        let (at, mark, debt) = (from + wait, from + left, &mut self.debt);
+        if born != debt.born {
+            return;
+        }
+        let last = tokens == -COST && mark == debt.mark();
+        if debt.turn == 0 {
+            let count = u128::from(debt.rate.count);
+            let unpaid = mark.saturating_sub(debt.shift + debt.t);
+            let back = (span / count).min(unpaid.into()).min(debt.parts / count);
+            debt.parts -= back * count;
+            debt.shift += u64::from(!last) * u64::try_from(back).unwrap();
+        } else if last || tokens == -COST && at > debt.t {
+            let cost = COST.unsigned_abs();
+            self.give_back(Free {
+                born,
+                at,
+                cost,
+                mark,
+                before,
+            });
+        }
+    }
+
+    fn give_back(&mut self, free: Free) {
         self.forget_turns();
-        let [from, left, born, before, wait] = mark.each_ref().map(|word| word.parse().unwrap());
-        let at = from + wait;
-        if !last && at > self.debt.t {
-            let (cost, mark) = (COST.unsigned_abs(), from + left);
-            #[rustfmt::skip]
-            let turn = Free { born, at, cost, mark, before };
-            if !self.free.iter().any(|other| other.mark == mark) {
-                self.free.push(turn);
-            }
-            let surplus = self.free.len().saturating_sub(16);
-            self.free.drain(..surplus);
+        if !self.free.iter().any(|other| other.mark == free.mark) {
+            self.free.push(free);
         }
-        if !last {
-            return;
-        }
+        let period = u128::from(self.debt.rate.period);
+        let parts = |turn: &Free| u128::from(turn.cost) * period;
         loop {
             let debt = self.debt;
-            let parts = |turn: &Free| u128::from(turn.cost) * u128::from(debt.rate.period);
             let is_last = |turn: &Free| turn.mark == debt.mark() && parts(turn) <= debt.parts;
             let Some(at) = self.free.iter().rposition(is_last) else {
-                return;
+                break;
             };
             let turn = self.free.remove(at);
             self.debt.parts -= parts(&turn);
             self.debt.turn = debt.turn.min(turn.before);
         }
+        let surplus = self.free.len().saturating_sub(16);
+        self.free.drain(..surplus);
     }
 }
 
@@ -448,38 +465,6 @@ impl Debt {
         }
         self.parts += u128::from(passes * take.cost) * u128::from(self.rate.period);
         (passes, wait, at)
-    }
-
-    /// Returns whether the pass is the last one that was taken, if it is one of this rate.
-    fn settle(&mut self, tokens: i64, [from, rest, born, before, _]: &Mark) -> Option<bool> {
-        let span = u128::from(tokens.unsigned_abs()) * u128::from(self.rate.period);
-        if tokens > 0 {
-            self.parts += span;
-            None
-        } else if *born == self.born.to_string() {
-            let [from, rest]: [u64; 2] = [from, rest].map(|part| part.parse().unwrap());
-            let mark = from + rest;
-            let last = tokens == -COST && mark == self.mark();
-            if last && self.parts >= span {
-                self.parts -= span;
-            } else if last || self.turn == 0 {
-                let count = u128::from(self.rate.count);
-                let unpaid = mark.saturating_sub(self.shift + self.t);
-                let back = (span / count).min(unpaid.into()).min(self.parts / count);
-                self.parts -= back * count;
-                self.shift += if last {
-                    0
-                } else {
-                    u64::try_from(back).unwrap()
-                };
-            }
-            if last {
-                self.turn = self.turn.min(before.parse().unwrap());
-            }
-            Some(last)
-        } else {
-            None
-        }
     }
 }
 

@@ -18,7 +18,7 @@ struct Entry {
     permits: u64,
 }
 
-/// What the replies of the server imply, per name.
+/// The state of each name that the replies of the server imply.
 #[derive(Debug)]
 pub(super) struct Ledger(Vec<Pool>);
 

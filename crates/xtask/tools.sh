@@ -9,6 +9,12 @@ apart=$root/target/apart
 # The Python of an environment with the tests, and of one that has the wheel and what it depends on.
 python=$root/target/python/bin/python
 fresh=$root/target/python-fresh/bin/python
+build_judge() {
+    mkdir -p target/histories
+    # Several soaks may begin at a time.
+    (cd tests/histories && go build -mod=readonly -o "$root/target/histories/judge.$$" .)
+    mv "target/histories/judge.$$" target/histories/judge
+}
 set -x
 case $1 in
 # Installs packages with apt. `env` sets the variable, because sudo does not pass its own environment on.
@@ -92,13 +98,12 @@ book)
     ;;
 # Tests the judge of histories, and builds it.
 judge)
-    mkdir -p target/histories
+    build_judge
     cd tests/histories
     unformatted=$(gofmt -l .)
     [ -z "$unformatted" ]
     go vet .
     go test .
-    go build -mod=readonly -o "$root/target/histories/judge" .
     ;;
 # Runs the tests of the Python client on the first of these SERVERS.
 pytest)
@@ -135,10 +140,11 @@ sim | build-sim)
     *) nice -n 4 "$cargo" build $simulator ;;
     esac
     ;;
-# Runs the soak, or builds it. The build is not optimised: the soak mostly waits for servers, and an unoptimised build
-# checks its arithmetic.
+# Runs the soak, which needs the judge of histories, or builds it. The build is not optimised: the soak mostly waits for
+# servers, and an unoptimised build checks its arithmetic.
 soak)
     shift
+    build_judge
     "$cargo" run --quiet --package redlatch-soak -- "$@"
     ;;
 build-soak)

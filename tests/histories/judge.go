@@ -32,13 +32,17 @@ const (
 // each refused stretch goes into the folder, if there is one.
 func judge(history *History, folder string) verdict {
 	var sum verdict
-	sum.refused = history.late()
+	sum.refused = append(history.late(), history.crowded()...)
 	parts := history.stretches(size)
 	known := map[string]bool{}
 	for _, part := range parts {
 		known[part.name] = true
 		sum.operations += len(part.ops)
 	}
+	for _, pass := range history.Passes {
+		known[pass.Name] = true
+	}
+	sum.operations += len(history.Passes)
 	sum.names = len(known)
 	var lock sync.Mutex
 	var all sync.WaitGroup

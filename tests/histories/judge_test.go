@@ -244,6 +244,36 @@ func TestSets(t *testing.T) {
 	})
 }
 
+func TestPasses(t *testing.T) {
+	pass := func(cost uint64, at int64) Pass {
+		return Pass{Name: "a", Count: 3, Per: 1000, Burst: 4, Cost: cost, At: at, From: at, Until: at}
+	}
+	asked := func(pass Pass, from int64, back uint64) Pass {
+		pass.From, pass.Until, pass.Back = from, from+2*second, back
+		return pass
+	}
+	passes := func(all ...Pass) History { return History{Passes: all} }
+	early, late := asked(pass(4, 1000), 9*second, 0), asked(pass(4, 1001), 20*second, 0)
+	change := takeover(15*second, 16*second)
+	all(t, []test{
+		{"a burst, and the rate", passes(pass(4, 1000), pass(1, 1334), pass(1, 1667), pass(1, 2000)), "ok"},
+		{"a microsecond too early", passes(pass(4, 1000), pass(1, 1332)), "1 tokens at 1332"},
+		{"out of order", passes(pass(1, 1332), pass(4, 1000)), "1 tokens at 1332"},
+		{"a pause saves no more than the burst", passes(pass(4, 1000), pass(4, 99000), pass(1, 99001)),
+			"1 tokens at 99001"},
+		{"two names", passes(pass(4, 1000), Pass{Name: "b", Count: 3, Per: 1000, Burst: 4, Cost: 4,
+			At: 1000}), "ok"},
+		{"forgotten in a takeover", passes(early, late).with(change), "ok"},
+		{"without a takeover", passes(early, late), "4 tokens at 1001"},
+		{"too much of the new one", passes(early, late, late).with(change), "4 tokens at 1001"},
+		{"asked for meanwhile", passes(early, asked(pass(4, 1001), 15*second, 0)).with(change), "ok"},
+		{"given back to the new one", passes(asked(pass(0, 1), 15*second, 4), late, late).with(change),
+			"ok"},
+		{"given back to the old one", passes(asked(pass(0, 1), 9*second, 4), early, early).with(change),
+			"4 tokens at 1000"},
+	})
+}
+
 func TestLatches(t *testing.T) {
 	step := func(from, until int64, outcome Outcome) Step { return Step{from, until, outcome} }
 	latch := func(downs []Step, waits ...Step) Round {

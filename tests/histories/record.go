@@ -96,6 +96,20 @@ type Step struct {
 	Outcome Outcome
 }
 
+// A Pass of a rate limiter that lets Count tokens through in Per microseconds, after a burst.
+type Pass struct {
+	Process uint64
+	Name    string
+	Count   uint64
+	Per     uint64
+	Burst   uint64
+	Cost    uint64 // the tokens that it took and did not give back
+	Back    uint64 // those that it gave back
+	At      int64  // it counts then, by the server's clock
+	From    int64
+	Until   int64 // both calls were answered, if there were two
+}
+
 // An Outcome of a call. Late is an unknown outcome, after the longest wait of a worker.
 type Outcome string
 
@@ -114,6 +128,7 @@ type History struct {
 	Writes   []Write
 	Fences   []Fenced
 	Rounds   []Round
+	Passes   []Pass
 }
 
 // read returns the records of a file, one per line.
@@ -147,6 +162,8 @@ func (history *History) add(line []byte) error {
 		return parse(line, &history.Fences)
 	case "round":
 		return parse(line, &history.Rounds)
+	case "pass":
+		return parse(line, &history.Passes)
 	}
 	return fmt.Errorf("unknown record %q", tag.Record)
 }

@@ -20,6 +20,8 @@ pub enum Record {
     Fenced(Fenced),
     /// One life of a latch.
     Round(Round),
+    /// A pass of a rate limiter.
+    Pass(Pass),
 }
 
 /// The outcome of a call.
@@ -158,6 +160,26 @@ pub struct Step {
     pub from: u64,
     pub until: u64,
     pub outcome: Outcome,
+}
+
+/// A pass of a rate limiter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pass {
+    pub process: u32,
+    pub name: String,
+    /// The rate: so many tokens in so many microseconds.
+    pub count: u64,
+    pub per: u64,
+    pub burst: u64,
+    /// The tokens that it took and did not give back.
+    pub cost: u64,
+    /// The tokens that it gave back.
+    pub back: u64,
+    /// The time at which it counts, by the server's clock.
+    pub at: u64,
+    /// The time of the call, and of its settlement.
+    pub from: u64,
+    pub until: u64,
 }
 
 impl Record {

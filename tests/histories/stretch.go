@@ -31,15 +31,7 @@ const (
 
 // stretches returns all parts of a history.
 func (history *History) stretches(size int) (all []stretch) {
-	faults := map[string][]*Fault{}
-	for i := range history.Faults {
-		fault := &history.Faults[i]
-		for _, name := range fault.Names {
-			if fault.Takeover != nil {
-				faults[name] = append(faults[name], fault)
-			}
-		}
-	}
+	faults := history.takeoversByName()
 	for name, holds := range by(history.Holds, func(hold *Hold) string { return hold.Name }) {
 		all = append(all, ofHolds(name, holds, faults[name], size)...)
 	}
@@ -54,6 +46,19 @@ func (history *History) stretches(size int) (all []stretch) {
 	}
 	sort.SliceStable(all, func(i, j int) bool { return all[i].name < all[j].name })
 	return all
+}
+
+func (history *History) takeoversByName() map[string][]*Fault {
+	faults := map[string][]*Fault{}
+	for i := range history.Faults {
+		fault := &history.Faults[i]
+		for _, name := range fault.Names {
+			if fault.Takeover != nil {
+				faults[name] = append(faults[name], fault)
+			}
+		}
+	}
+	return faults
 }
 
 func by[T any](all []T, name func(*T) string) map[string][]*T {

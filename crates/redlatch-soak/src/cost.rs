@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use crate::{
-    check::{faults, holds_by_name},
     clock::span,
     record::{Fault, Hold, Record},
+    waits::{faults, holds_by_name},
 };
 
 /// The cost of all faults of one kind.

@@ -66,6 +66,7 @@ impl History {
             Record::Write(write) => format!("{} write refused", write.name),
             Record::Fenced(write) => format!("fenced write, {:?}", write.outcome),
             Record::Round(_) => "latch".to_owned(),
+            Record::Pass(_) => "passes of limiters".to_owned(),
             Record::Attempt(attempt) => match attempt.outcome {
                 Outcome::Late => format!("20 s of waiting, {}", attempt.kind),
                 outcome => format!("attempts, {outcome:?}"),

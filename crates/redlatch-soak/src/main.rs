@@ -1,14 +1,13 @@
 //! Soak: a mixed load of all primitives on real servers, under random faults, for a chosen time.
-//! All workers record when they believed in their holds, and the end of the run checks the record.
+//! All workers record when they believed in their holds. The program in `tests/histories` judges the
+//! record.
 //!
-//! `cargo xtask soak --help` describes its options, `docs/contributing/testing.md` what it shows,
-//! and the modules `check` and `check::takeover` the rules by which a history is judged.
+//! `cargo xtask soak --help` describes its options, `docs/contributing/testing.md` what it shows.
 
 // This program is a test. It works with real clocks, tasks and processes, and a failed step of its
 // harness ends it.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used)]
 
-mod check;
 mod clock;
 mod cost;
 mod history;
@@ -23,6 +22,7 @@ mod report;
 mod run;
 mod trouble;
 mod victim;
+mod waits;
 mod work;
 
 use std::{fs, path::Path, process::ExitCode};
@@ -65,5 +65,6 @@ fn read(file: &Path) -> Result<Report, String> {
         records,
         ..Finished::default()
     };
+    let run = run::judged(run, file).map_err(|error| error.to_string())?;
     Ok(Report::of(name.to_string(), run))
 }

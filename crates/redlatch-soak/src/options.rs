@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-/// Runs all primitives on real servers under faults, and checks the history of their holds.
+/// Runs all primitives on real servers under faults. Then the judge of histories judges the run.
 ///
 /// The server is the first of `REDLATCH_TEST_SERVERS`, or redis-server or valkey-server of the
 /// PATH.
@@ -31,7 +31,7 @@ pub(crate) struct Options {
     /// Write the holds of this process to holds.jsonl beside the history, for redlatch timeline
     #[arg(long)]
     pub(crate) record: bool,
-    /// Check a history that was kept, and run nothing
+    /// Report on a history that was kept, and run nothing
     #[arg(long, value_name = "FILE", exclusive = true)]
     pub(crate) check: Option<PathBuf>,
     #[command(subcommand)]

@@ -3,6 +3,7 @@
 use std::{
     fs, io, panic,
     path::{Path, PathBuf},
+    process::Command,
     sync::{Arc, atomic::Ordering},
     thread,
     time::Duration,
@@ -74,6 +75,7 @@ pub(crate) async fn run(options: &Options) -> io::Result<Report> {
     let finished = Arc::into_inner(history).map(History::finish);
     let finished: Finished =
         finished.unwrap_or_else(|| Err(io::Error::other("somebody still writes history")))?;
+    let finished = judged(finished, &dir.join("history.jsonl"))?;
     let (place, seed, faults) = (options.place(), options.seed, options.faults.join(","));
     let title = format!("{place} on {on}, seed {seed}, {seconds:.0} s, faults {faults}");
     let report = Report::of(title, finished);
@@ -290,11 +292,31 @@ fn record(file: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Adds the verdict of the judge, which prints its reasons, on the history in `file`.
+pub(crate) fn judged(mut run: Finished, file: &Path) -> io::Result<Finished> {
+    let judge = target().join("histories/judge");
+    let ended = Command::new(&judge).arg(file).status();
+    let ended = ended.map_err(|error| {
+        io::Error::other(format!(
+            "{}: {error}; `cargo xtask soak` builds it",
+            judge.display()
+        ))
+    })?;
+    if !ended.success() {
+        let what = "the judge refuses the history, or cannot read it";
+        run.violations.push(what.to_owned());
+    }
+    Ok(run)
+}
+
+fn target() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here).join("target")
+}
+
 fn folder(options: &Options) -> io::Result<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
-    let root = root.ok_or_else(|| io::Error::other("no workspace"))?;
     let name = format!("{}-{}", options.place(), options.seed);
-    let dir = root.join("target/soak").join(name);
+    let dir = target().join("soak").join(name);
     fs::create_dir_all(&dir)?;
     Ok(dir)
 }

@@ -1,7 +1,6 @@
-//! Rate limiters that calls try, wait for, and settle. The simulator compares their windows, since
-//! here a failover may have lost any pass.
+//! Rate limiters that calls try, wait for, and settle.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use fastrand::Rng;
 use redlatch::{
@@ -10,6 +9,10 @@ use redlatch::{
 };
 
 use super::{Bench, PATIENCE, any};
+use crate::{
+    clock::now,
+    record::{Pass, Record},
+};
 
 /// Takes one pass, and settles some of them.
 pub(super) async fn round(bench: Bench, mut random: Rng) {
@@ -23,13 +26,30 @@ pub(super) async fn round(bench: Bench, mut random: Rng) {
             _ => limiter.acquire(cost).await.map(Admission::Pass),
         }
     };
+    let from = now();
     let outcome = bench.bounded("of a limiter", 2 * PATIENCE, call).await;
     let admission = outcome.and_then(|outcome| bench.history.note(outcome));
     if let Some(pass) = admission.and_then(Admission::pass) {
-        bench.history.count("passes of limiters");
+        let at = pass.counts_at().duration_since(SystemTime::UNIX_EPOCH);
+        let mut record = Pass {
+            process: bench.worker,
+            name,
+            count: RATE.0,
+            per: u64::try_from(RATE.1.as_micros()).unwrap_or(u64::MAX),
+            burst: BURST,
+            cost,
+            back: 0,
+            at: u64::try_from(at.unwrap_or_default().as_micros()).unwrap_or(u64::MAX),
+            from,
+            until: now(),
+        };
         if random.bool() {
-            bench.history.note(pass.settle(random.u64(..=cost)).await);
+            record.cost = random.u64(..=cost);
+            record.back = cost - record.cost;
+            bench.history.note(pass.settle(record.cost).await);
+            record.until = now();
         }
+        bench.history.add(Record::Pass(record));
     }
 }
 
@@ -40,7 +60,10 @@ pub(super) async fn visit(client: &Client, name: &str) -> Result<(), Error> {
 
 fn limiter(client: &Client, name: &str) -> RateLimiter {
     let limiter = client.rate_limiter(name);
-    limiter.rate(50, Duration::from_secs(1)).burst(BURST)
+    limiter.rate(RATE.0, RATE.1).burst(BURST)
 }
+
+/// A rate that is often at its limit.
+const RATE: (u64, Duration) = (50, Duration::from_secs(1));
 
 const BURST: u64 = 10;

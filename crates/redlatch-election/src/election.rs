@@ -540,34 +540,30 @@ impl Election {
 
     /// Checks the options, and returns what the campaign goes for.
     pub(crate) fn plan(&self) -> Result<Arc<Plan>, Error> {
-        let lease = match self.lease {
-            Some(lease) => lease,
-            None => self.client.default_lease().span().max(Lease::MIN_RENEWED),
-        };
-        let lease = Lease::renewed(lease).map_err(|error| {
-            let message = format!("the election {:?}: {error}", self.name);
+        let (name, bytes) = (&self.name, self.value.len());
+        let default = || self.client.default_lease().span().max(Lease::MIN_RENEWED);
+        let lease = Lease::renewed(self.lease.unwrap_or_else(default));
+        let lease = lease.map_err(|error| {
+            let message = format!("the election {name:?}: {error}");
             Error::with_reason(ErrorKind::InvalidLease, message, error)
         })?;
-        let grace = self.grace.unwrap_or_else(|| lease.span() / 5);
-        if grace > lease.span() / 2 {
+        let lease = lease.span();
+        let grace = self.grace.unwrap_or(lease / 5);
+        if grace > lease / 2 {
             return Err(invalid(format!(
-                "the election {:?} has a grace of {grace:?}, which is longer than half of its lease of {:?}: \
-                 it would begin although renewals succeed",
-                self.name,
-                lease.span()
+                "the election {name:?} has a grace of {grace:?}, which is longer than half of its lease of {lease:?}: \
+                 it would begin although renewals succeed"
             )));
         }
-        if self.value.len() > MAX_VALUE {
+        if bytes > MAX_VALUE {
             return Err(invalid(format!(
-                "the election {:?} has a value of {} bytes; it has {MAX_VALUE} at most",
-                self.name,
-                self.value.len()
+                "the election {name:?} has a value of {bytes} bytes; it has {MAX_VALUE} at most"
             )));
         }
         Ok(Arc::new(Plan {
             election: self.clone(),
             primitive: self.exclusive().primitive()?,
-            lease: lease.span(),
+            lease,
             grace,
         }))
     }
@@ -606,22 +602,16 @@ pub(crate) struct Plan {
 impl Plan {
     /// Campaigns until a term begins. Trouble that passes does not end the campaign.
     pub(crate) async fn term(self: &Arc<Self>) -> Result<Term, Error> {
-        let Election {
-            client,
-            note,
-            durability,
-            ..
-        } = &self.election;
+        let (election, client) = (&self.election, &self.election.client);
         loop {
             let primitive = Ok(Arc::clone(&self.primitive));
-            let mut acquire = Acquire::<Held>::new(client, primitive)
+            let acquire = Acquire::<Held>::new(client, primitive)
                 .renewed_lease(self.lease)
-                .durability(*durability)
+                .durability(election.durability)
                 .whole_lease()
                 .fresh_owner();
-            if let Some(note) = note {
-                acquire = acquire.note(note);
-            }
+            let note = election.note.iter();
+            let acquire = note.fold(acquire, |acquire, note| acquire.note(note));
             match acquire.await {
                 Ok(held) => return Ok(Term::new(held, self)),
                 Err(error) if passes(&error) => client.pause(AGAIN).await,

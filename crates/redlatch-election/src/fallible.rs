@@ -159,9 +159,9 @@ impl FallibleElection {
     fn plan(&self) -> Result<Arc<Plan>, Error> {
         let (OnError::Resign { pause } | OnError::Retry { pause }) = self.on_error;
         if pause < MIN_PAUSE || pause > MAX_PAUSE {
+            let name = self.election.name().unwrap_or_default();
             return Err(invalid(format!(
-                "the election {:?} has a pause of {pause:?} after failed work; it is 10 ms to 365 days",
-                self.election.name().unwrap_or_default()
+                "the election {name:?} has a pause of {pause:?} after failed work; it is 10 ms to 365 days"
             )));
         }
         self.election.plan()

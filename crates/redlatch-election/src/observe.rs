@@ -193,13 +193,9 @@ impl Watched for Observed {
     fn looked(&self, phases: &[u64], items: &Items<'_>) -> Result<Snapshot, Error> {
         let looked = scripts::looked(items)?;
         let present = phase(&looked);
-        let state = |&asked: &u64| {
-            let state = if asked == present {
-                PhaseState::UnderWay
-            } else {
-                PhaseState::Over
-            };
-            (asked, state)
+        let state = |&asked: &u64| match asked == present {
+            true => (asked, PhaseState::UnderWay),
+            false => (asked, PhaseState::Over),
         };
         Ok(Snapshot {
             states: phases.iter().map(state).collect(),
@@ -216,13 +212,9 @@ impl Watched for Observed {
     }
 
     fn gone(&self) -> Error {
-        Error::new(
-            ErrorKind::Protocol,
-            format!(
-                "the election {} has no state that can be watched",
-                self.name()
-            ),
-        )
+        let name = self.name();
+        let message = format!("the election {name} has no state that can be watched");
+        Error::new(ErrorKind::Protocol, message)
     }
 }
 

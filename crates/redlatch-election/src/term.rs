@@ -237,10 +237,7 @@ impl Term {
     ///
     /// [`ErrorKind::Lost`](redlatch_core::ErrorKind::Lost).
     pub fn check(&self) -> Result<(), Error> {
-        match self.work_until() {
-            Ok(_) => Ok(()),
-            Err(cause) => Err(Error::lost(cause)),
-        }
+        self.work_until().map(drop).map_err(Error::lost)
     }
 
     /// Returns how long the work may continue if nothing renews the term. Returns zero when the

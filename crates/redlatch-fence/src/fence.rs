@@ -77,9 +77,9 @@ impl Place {
         let name = Name::parse(key).map_err(invalid_name)?;
         let key = client.key(&name);
         if slot_of(name.as_str().as_bytes()) != key.slot() {
+            let name = name.as_str();
             let message = format!(
-                "the key {:?} of a fence has a brace or a percent sign outside of a hash tag; use another key, or one with a tag such as {{tag}}",
-                name.as_str()
+                "the key {name:?} of a fence has a brace or a percent sign outside of a hash tag; use another key, or one with a tag such as {{tag}}"
             );
             return Err(Error::new(ErrorKind::InvalidName, message));
         }
@@ -99,11 +99,10 @@ impl Place {
         if error.kind() != ErrorKind::WrongKind {
             return error;
         }
+        let (data, mark) = (self.data(), &self.mark);
         let message = format!(
-            "the key {:?} of a fence holds a value of another type than the write expects, or the key {:?} \
-             of its mark is not ours; the mark may have advanced",
-            self.data(),
-            self.mark
+            "the key {data:?} of a fence holds a value of another type than the write expects, or the key {mark:?} \
+             of its mark is not ours; the mark may have advanced"
         );
         Error::with_reason(ErrorKind::WrongKind, message, error)
     }
@@ -230,9 +229,9 @@ impl Fence {
         ttl: Duration,
     ) -> Result<Fenced, Error> {
         if ttl < Duration::from_millis(1) || ttl > Lease::MAX {
+            let key = self.key().unwrap_or_default();
             return Err(invalid(format!(
-                "the value of the fence {:?} has a ttl of {ttl:?}; it is 1 ms to 365 days",
-                self.key().unwrap_or_default()
+                "the value of the fence {key:?} has a ttl of {ttl:?}; it is 1 ms to 365 days"
             )));
         }
         let value = value.as_ref();
@@ -269,10 +268,9 @@ impl Fence {
         fields: &[(F, V)],
     ) -> Result<Fenced, Error> {
         if fields.is_empty() || fields.len() > MAX_FIELDS {
+            let (count, key) = (fields.len(), self.key().unwrap_or_default());
             return Err(invalid(format!(
-                "{} fields of the fence {:?} are set at once; a call has 1 to {MAX_FIELDS}",
-                fields.len(),
-                self.key().unwrap_or_default()
+                "{count} fields of the fence {key:?} are set at once; a call has 1 to {MAX_FIELDS}"
             )));
         }
         let pairs = fields.iter();

@@ -165,12 +165,9 @@ impl FencedWrite<'_> {
             "already" => Fenced::Written(None),
             "failed" => {
                 let why = items.value(2).and_then(Value::as_bytes);
-                let why = why.ok_or_else(|| items.bad())?;
-                let message = format!(
-                    "the fenced script of {:?} has failed: {}",
-                    self.place.data(),
-                    String::from_utf8_lossy(why)
-                );
+                let why = String::from_utf8_lossy(why.ok_or_else(|| items.bad())?);
+                let data = self.place.data();
+                let message = format!("the fenced script of {data:?} has failed: {why}");
                 return Err(Error::new(ErrorKind::ScriptFailed, message));
             }
             "fenced" => Fenced::Refused {

@@ -118,11 +118,8 @@ impl MultiGuard {
     ///
     /// After a drop, the releases continue in the background.
     pub async fn release(self) -> Result<Vec<(String, Released)>, Error> {
-        let names: Vec<_> = self
-            .members()
-            .iter()
-            .map(|member| member.name().to_owned())
-            .collect();
+        let name = |member: &Held| member.name().to_owned();
+        let names: Vec<_> = self.members().iter().map(name).collect();
         let members = names.len();
         let (mut outcomes, mut failed) = (Vec::new(), Vec::new());
         for (name, released) in names.into_iter().zip(self.bundle.release().await) {

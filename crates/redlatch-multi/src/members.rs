@@ -9,7 +9,7 @@ use redlatch_core::{
 
 /// Members without duplicates, in order.
 #[derive(Clone, Debug)]
-pub(crate) struct Members(Vec<Member>);
+pub(crate) struct Members(pub(crate) Vec<Member>);
 
 impl Members {
     /// Sorts members and removes duplicates. Of two sides of one object, the exclusive one remains,
@@ -36,12 +36,8 @@ impl Members {
         for (at, member) in members.iter().enumerate() {
             let same = |other: &&Member| home(other) == home(member);
             if let Some(other) = members[..at].iter().find(same) {
-                let message = format!(
-                    "{} is a member both as {} and as {}",
-                    member.name(),
-                    other.object(),
-                    member.object()
-                );
+                let (name, one, two) = (member.name(), other.object(), member.object());
+                let message = format!("{name} is a member both as {one} and as {two}");
                 return Err(Error::new(ErrorKind::WrongKind, message));
             }
         }
@@ -51,11 +47,6 @@ impl Members {
     /// Returns the first member. A multi-lock without members is refused.
     pub(crate) fn first(&self) -> &Member {
         &self.0[0]
-    }
-
-    /// Returns the member at a position of the order.
-    pub(crate) fn get(&self, at: usize) -> Option<&Member> {
-        self.0.get(at)
     }
 
     /// Returns the members from this position on that one script may take.
@@ -70,14 +61,6 @@ impl Members {
         };
         let run = rest.iter().take(MOST_TOGETHER).take_while(with_first);
         run.map(|member| Arc::clone(member.primitive())).collect()
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Member> {
-        self.0.iter()
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
     }
 }
 

@@ -174,7 +174,7 @@ impl MultiLock {
     /// # }
     /// ```
     pub fn len(&self) -> usize {
-        self.members.as_ref().map_or(0, |members| members.len())
+        self.members.as_ref().map_or(0, |members| members.0.len())
     }
 
     /// Returns true if the multi-lock has no valid member.
@@ -242,7 +242,7 @@ impl Members {
                 Taken::Lost(_) if options.wait == Wait::Never => return Ok(None),
                 Taken::Lost(cause) => {
                     let pause = losses.pause(cause)?;
-                    deadline.pause(client, pause).await;
+                    deadline.pause(pause).await;
                     if deadline.is_over() {
                         return Ok(None);
                     }
@@ -261,13 +261,13 @@ impl Members {
         &self,
         options: &AcquireOptions,
         owners: &Owners,
-        deadline: &Deadline,
+        deadline: &Deadline<'_>,
     ) -> Result<Taken, Error> {
         let mut bundle = Bundle::new(Vec::new(), 0);
         // The number of members of the last grant, the position up to which members are acquired
         // alone, and whether a busy answer is known.
         let (mut last, mut alone, mut busy) = (0, 0, false);
-        while let Some(member) = self.get(bundle.holds().len()) {
+        while let Some(member) = self.0.get(bundle.holds().len()) {
             let at = bundle.holds().len();
             if deadline.is_over() && at > 0 {
                 return Ok(Taken::Busy);
@@ -335,7 +335,7 @@ impl Members {
     }
 
     fn watches(&self) -> bool {
-        let mut members = self.iter();
+        let mut members = self.0.iter();
         members.all(|member| member.client().keeps(Rule::WatchTaken))
     }
 }
@@ -426,10 +426,8 @@ impl<'a> Losses<'a> {
 const AGAIN: Backoff = Backoff::exponential(Duration::from_millis(10), Duration::from_millis(500));
 
 fn unanswered() -> Error {
-    Error::new(
-        ErrorKind::Unavailable,
-        "the server of a member did not answer in time",
-    )
+    let message = "the server of a member did not answer in time";
+    Error::new(ErrorKind::Unavailable, message)
 }
 
 /// One owner per client, for all its members.
@@ -444,7 +442,7 @@ impl Owners {
             _ => None,
         };
         let mut owners: Vec<Owner> = Vec::new();
-        for member in members.iter() {
+        for member in &members.0 {
             let client = member.client();
             if !owners.iter().any(|owner| owner.client() == client.id()) {
                 let own = wanted.clone().filter(|owner| owner.client() == client.id());
@@ -470,30 +468,31 @@ impl Owners {
 }
 
 /// The end of the time for all members together, by the clock of the first one's client.
-struct Deadline(Option<(Client, Moment)>);
+struct Deadline<'a> {
+    client: &'a Client,
+    until: Option<Moment>,
+}
 
-impl Deadline {
-    fn of(members: &Members, wait: Wait) -> Self {
-        let (Wait::For(span), Some(first)) = (wait, members.iter().next()) else {
-            return Self(None);
+impl<'a> Deadline<'a> {
+    fn of(members: &'a Members, wait: Wait) -> Self {
+        let client = members.first().client();
+        let until = match wait {
+            Wait::For(span) => Some(client.now() + span),
+            _ => None,
         };
-        let client = first.client().clone();
-        let until = client.now() + span;
-        Self(Some((client, until)))
+        Self { client, until }
     }
 
     fn is_over(&self) -> bool {
-        self.0
-            .as_ref()
-            .is_some_and(|(client, until)| client.now() >= *until)
+        self.until.is_some_and(|until| self.client.now() >= until)
     }
 
     /// Fails if the time ends before `future`.
     async fn bound(&self, future: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
-        let Some((client, until)) = &self.0 else {
+        let Some(until) = self.until else {
             return future.await;
         };
-        let over = pin!(client.pause(*until - client.now()));
+        let over = pin!(self.client.pause(until - self.client.now()));
         match select(pin!(future), over).await {
             Either::Left((result, _)) => result,
             Either::Right(_) => Err(unanswered()),
@@ -501,18 +500,13 @@ impl Deadline {
     }
 
     /// Pauses for `span`, or until the time ends.
-    async fn pause(&self, client: &Client, span: Duration) {
-        let span = match &self.0 {
-            Some((client, until)) => span.min(*until - client.now()),
-            None => span,
-        };
-        client.pause(span).await;
+    async fn pause(&self, span: Duration) {
+        let left = self.until.map_or(span, |until| until - self.client.now());
+        self.client.pause(span.min(left)).await;
     }
 
     fn left(&self, wait: Wait) -> Wait {
-        match &self.0 {
-            Some((client, until)) => Wait::For(*until - client.now()),
-            None => wait,
-        }
+        let left = |until: Moment| Wait::For(until - self.client.now());
+        self.until.map_or(wait, left)
     }
 }

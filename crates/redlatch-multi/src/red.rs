@@ -389,31 +389,25 @@ impl RedLockBuilder {
             nodes: self.nodes?,
             ..self.red
         };
-        let (nodes, quorum) = (&red.nodes, red.quorum);
-        if nodes.len() < 3 {
-            return Err(invalid(format!(
-                "a red-lock needs three independent servers or more, not {}",
-                nodes.len()
-            )));
+        let (nodes, count, quorum) = (&red.nodes, red.nodes.len(), red.quorum);
+        if count < 3 {
+            let message =
+                format!("a red-lock needs three independent servers or more, not {count}");
+            return Err(invalid(message));
         }
         for (at, node) in nodes.iter().enumerate() {
             let address = node.client().address();
-            if nodes[..at]
-                .iter()
-                .any(|other| other.client().address() == address)
-            {
-                return Err(invalid(format!(
-                    "two nodes of the red-lock are one server: {address}"
-                )));
+            let same = |other: &Member| other.client().address() == address;
+            if nodes[..at].iter().any(same) {
+                let message = format!("two nodes of the red-lock are one server: {address}");
+                return Err(invalid(message));
             }
         }
-        let majority = majority(nodes.len());
-        if quorum < majority || quorum > nodes.len() {
-            return Err(invalid(format!(
-                "a quorum of {} nodes is {majority} to {}, not {quorum}",
-                nodes.len(),
-                nodes.len()
-            )));
+        let majority = majority(count);
+        if quorum < majority || quorum > count {
+            let message =
+                format!("a quorum of {count} nodes is {majority} to {count}, not {quorum}");
+            return Err(invalid(message));
         }
         let too_short = |timeout| timeout < MIN_NODE_TIMEOUT;
         if red.node_timeout.is_some_and(too_short) {
@@ -564,18 +558,13 @@ impl Red {
         outcomes: Vec<NodeOutcome>,
         options: &AcquireOptions,
     ) -> Attempt {
-        let addresses = self
-            .nodes
-            .iter()
-            .map(|node| node.client().address().to_owned());
+        let address = |node: &Member| node.client().address().to_owned();
+        let addresses = self.nodes.iter().map(address);
         let outcomes = NodeOutcomes(addresses.zip(outcomes).collect());
         tracing::debug!(target: "redlatch", name = self.nodes[0].name(), %outcomes, "a red-lock asked its nodes");
         granted.sort_by_key(|(at, _)| *at);
-        let nodes: Vec<_> = granted
-            .iter()
-            .map(|(at, _)| outcomes.0[*at].0.clone())
-            .collect();
-        let holds = granted.into_iter().map(|(_, held)| held).collect();
+        let named = |(at, held): (usize, Held)| (outcomes.0[at].0.clone(), held);
+        let (nodes, holds): (Vec<_>, Vec<_>) = granted.into_iter().map(named).unzip();
         let quorum = self.enough(Rule::NeedQuorum);
         let bundle = Bundle::new(holds, quorum);
         if bundle.check().is_ok() {

@@ -184,10 +184,7 @@ impl RedGuard {
     /// After a drop, the releases continue in the background.
     pub async fn release(self) -> Result<Vec<(String, Released)>, Error> {
         let (nodes, spare) = (self.outcomes.0.len(), self.spare);
-        let name = self
-            .holds()
-            .first()
-            .map_or_else(String::new, |hold| hold.name().to_owned());
+        let name = self.holds().first().map(|hold| hold.name().to_owned());
         let (mut released, mut failed) = (Vec::new(), Vec::new());
         for (node, outcome) in self.nodes.into_iter().zip(self.bundle.release().await) {
             match outcome {
@@ -201,11 +198,12 @@ impl RedGuard {
                 let failed = failed.into_iter();
                 let failed = failed.map(|(node, error)| (node, NodeOutcome::Failed(error)));
                 let failed = NodeOutcomes(failed.collect());
+                let held = failed.0.len();
                 let message = format!(
-                    "it may be held on {} of {nodes} nodes until its lease ends: {failed}",
-                    failed.0.len()
+                    "it may be held on {held} of {nodes} nodes until its lease ends: {failed}"
                 );
-                Err(Error::with_reason(kind, message, failed).about("red_lock", &name))
+                let error = Error::with_reason(kind, message, failed);
+                Err(error.about("red_lock", &name.unwrap_or_default()))
             }
             _ => Ok(released),
         }

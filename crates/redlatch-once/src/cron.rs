@@ -20,14 +20,8 @@ const DOUBLED: TimeDelta = TimeDelta::hours(4);
 pub(crate) struct Cron {
     expression: Expression,
     zone: Tz,
-    passes: Passes,
-}
-
-/// The passes of a doubled stretch in which an expression fires.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Passes {
-    First,
-    Both,
+    /// Whether it fires in each hour of a day, and so in both passes of a doubled stretch.
+    hourly: bool,
 }
 
 /// The tables of a parsed expression are thousands of characters long.
@@ -45,14 +39,10 @@ impl Cron {
         let zone = Tz::from_str(zone).map_err(|_| {
             format!("{zone:?} is no time zone; give a name such as \"Europe/Berlin\" or \"UTC\"")
         })?;
-        let passes = match parsed.pattern.hours.values().len() {
-            24 => Passes::Both,
-            _ => Passes::First,
-        };
         let cron = Self {
+            hourly: parsed.pattern.hours.values().len() == 24,
             expression: parsed,
             zone,
-            passes,
         };
         // An expression that has a time has one within a cycle of the calendar.
         if cron.next(0).is_none() {
@@ -122,9 +112,7 @@ impl Cron {
         let mut at = local;
         let both = loop {
             match self.zone.from_local_datetime(&at) {
-                MappedLocalTime::Ambiguous(first, second) if self.passes == Passes::Both => {
-                    break [first, second];
-                }
+                MappedLocalTime::Ambiguous(first, second) if self.hourly => break [first, second],
                 MappedLocalTime::Single(instant) | MappedLocalTime::Ambiguous(instant, _) => {
                     break [instant, instant];
                 }

@@ -58,22 +58,18 @@ impl JobRecord {
     /// Reads the form that the server stores: `<outcome> <attempt> <token> <began> <ended> <who>
     /// <slot>`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let mut words = text.splitn(7, ' ');
-        let mut word = || words.next();
-        let outcome = JobOutcome::parse(word()?)?;
-        let attempt = word()?.parse().ok()?;
-        let token = Token::from_u64(word()?.parse().ok()?);
-        let began = instant(word()?.parse().ok()?);
-        let ended = instant(word()?.parse().ok()?);
-        let (host, pid) = parse_process(word()?);
-        let slot = Slot::parse(word()?)?;
+        let words: Vec<_> = text.splitn(7, ' ').collect();
+        let [outcome, attempt, token, began, ended, who, slot] = words[..] else {
+            return None;
+        };
+        let (host, pid) = parse_process(who);
         Some(Self {
-            slot,
-            outcome,
-            attempt,
-            token,
-            began,
-            ended,
+            slot: Slot::parse(slot)?,
+            outcome: JobOutcome::parse(outcome)?,
+            attempt: attempt.parse().ok()?,
+            token: Token::from_u64(token.parse().ok()?),
+            began: instant(began.parse().ok()?),
+            ended: instant(ended.parse().ok()?),
             host,
             pid,
             error: None,
@@ -192,14 +188,9 @@ pub(crate) fn parse_process(text: &str) -> (String, u32) {
 
 /// Returns `<host>:<pid>` as one word.
 pub(crate) fn process(host: &str, pid: u32) -> String {
-    let host = host.chars().take(200);
-    let host: String = host
-        .map(|char| match char {
-            char if char.is_whitespace() || char.is_control() => '_',
-            char => char,
-        })
-        .collect();
-    format!("{host}:{pid}")
+    let odd = |char: char| char.is_whitespace() || char.is_control();
+    let host: String = host.chars().take(200).collect();
+    format!("{}:{pid}", host.replace(odd, "_"))
 }
 
 #[cfg(test)]

@@ -238,10 +238,8 @@ where
     E: fmt::Display,
 {
     let plan = job.plan()?;
-    let looking = job
-        .handle
-        .client()
-        .within_patience(true, next(&job, &plan, 0));
+    let (client, looking) = (job.handle.client(), next(&job, &plan, 0));
+    let looking = client.within_patience(true, looking);
     let (next, view) = job.handle.about(looking.await)?;
     Ok(match next {
         Ok(run) => return run.execute(plan.max_run, work).await,
@@ -250,11 +248,8 @@ where
         Err(Standing::UnderWay(holder)) => Once::UnderWay(holder),
         Err(Standing::Ahead(now)) => return Err(ahead(&job, &plan, now)),
         Err(Standing::Pause(_) | Standing::NotYet(_)) => {
-            let message = format!(
-                "no slot of the job {:?} has begun at {}",
-                job.name().unwrap_or_default(),
-                Slot::at(view.now)
-            );
+            let (name, now) = (job.name().unwrap_or_default(), Slot::at(view.now));
+            let message = format!("no slot of the job {name:?} has begun at {now}");
             return Err(Error::new(ErrorKind::OutOfRange, message));
         }
     })
@@ -320,13 +315,12 @@ async fn claim(job: &Job, plan: &Plan, intent: Intent, now: u64) -> Result<Optio
 }
 
 pub(crate) fn ahead(job: &Job, plan: &Plan, now: u64) -> Error {
-    let name = job.name().unwrap_or_default();
-    let at = plan.rules.at.map(Slot::at).map(|slot| slot.to_string());
+    let (name, now) = (job.name().unwrap_or_default(), Slot::at(now));
+    let at = plan.rules.at.map(|at| Slot::at(at).to_string());
+    let at = at.unwrap_or_default();
     let message = format!(
-        "the job {name:?} is asked for the slot of {}, which is over an hour after the server's \
-         time, {}: check the clock of this process",
-        at.unwrap_or_default(),
-        Slot::at(now)
+        "the job {name:?} is asked for the slot of {at}, which is over an hour after the server's \
+         time, {now}: check the clock of this process"
     );
     Error::new(ErrorKind::OutOfRange, message)
 }

@@ -76,11 +76,6 @@ impl SlotClaim {
             .clone_into(&mut state.why);
     }
 
-    /// Records the last answer to the claim.
-    pub(crate) fn claimed(&self, attempt: Option<u32>) {
-        self.state().attempt = attempt;
-    }
-
     /// Returns the number of the attempt, if the last answer is a grant.
     pub(crate) fn attempt(&self) -> Option<u32> {
         self.state().attempt
@@ -152,7 +147,7 @@ impl Primitive for SlotClaim {
             _ => Answer::neither(&items, STORED)?,
         };
         let granted = matches!(answer, Answer::Granted(_));
-        self.claimed(granted.then(|| items.number(2)).transpose()?);
+        self.state().attempt = granted.then(|| items.number(2)).transpose()?;
         Ok(answer)
     }
 

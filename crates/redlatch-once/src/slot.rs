@@ -117,11 +117,7 @@ pub(crate) fn write_utc(f: &mut fmt::Formatter<'_>, millis: u64) -> fmt::Result 
     let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let from_march = (5 * of_year + 2) / 153;
     let day = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 {
-        from_march + 3
-    } else {
-        from_march - 9
-    };
+    let month = (from_march + 2) % 12 + 1;
     let year = year_of_era + era * 400 + u64::from(month <= 2);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     write!(

@@ -55,24 +55,21 @@ impl FromStr for PermitId {
     type Err = ParsePermitIdError;
 
     fn from_str(text: &str) -> Result<Self, ParsePermitIdError> {
+        use ParsePermitIdError::{Attempt, Client, Permit, Tail};
+
         let mut parts = text.split(':');
         let mut part = |wrong| parts.next().ok_or(wrong);
-        let client = part(ParsePermitIdError::Client)?;
+        let client = part(Client)?;
         let hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         if client.len() != 32 || !client.bytes().all(hex) {
-            return Err(ParsePermitIdError::Client);
+            return Err(Client);
         }
-        let attempt: u64 =
-            number(part(ParsePermitIdError::Attempt)?).ok_or(ParsePermitIdError::Attempt)?;
-        let at: u32 =
-            number(part(ParsePermitIdError::Permit)?).ok_or(ParsePermitIdError::Permit)?;
-        let void_by = match parts.next() {
-            None => None,
-            Some(by) if by.len() == 13 => Some(number(by).ok_or(ParsePermitIdError::Tail)?),
-            Some(_) => return Err(ParsePermitIdError::Tail),
-        };
+        let attempt: u64 = number(part(Attempt)?).ok_or(Attempt)?;
+        let at: u32 = number(part(Permit)?).ok_or(Permit)?;
+        let tail = |by: &str| number(by).filter(|_| by.len() == 13).ok_or(Tail);
+        let void_by: Option<u64> = parts.next().map(tail).transpose()?;
         if parts.next().is_some() {
-            return Err(ParsePermitIdError::Tail);
+            return Err(Tail);
         }
         Ok(Self {
             hold: format!("{client}:{attempt}:{at}"),

@@ -13,7 +13,7 @@ use redlatch_core::{
     },
 };
 
-use crate::scripts::{self, Change, Inspected, Made, ReleaseScript, unset};
+use crate::scripts::{self, Change, Made, ReleaseScript, unset};
 
 /// The sort of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -238,10 +238,8 @@ impl Pool {
         loop {
             let call = scripts::inspect(key, kind, self.size);
             let read = |items: &Items<'_>| scripts::inspected(kind, items);
-            match self.handle.ask(call, read).await? {
-                Inspected::Set(totals) => return Ok(totals),
-                Inspected::Unset => return self.handle.about(Err(unset())),
-                Inspected::More => {}
+            if let Some(totals) = self.handle.ask(call, read).await? {
+                return Ok(totals);
             }
         }
     }
@@ -290,21 +288,16 @@ impl Pool {
         // This reads no grants in the reply. Only kinds whose holds have ids know an acquire that
         // it may undo, and they grant to no waiter.
         debug_assert!(self.flavour.each || void.is_none());
-        let (attempt, void_by) = void.unzip();
-        let attempt = attempt.unwrap_or_default();
-        let one = if attempt.is_empty() {
-            holds.first()
-        } else {
-            Some(&attempt)
-        };
+        let one = void.as_ref().map(|(attempt, _)| attempt);
+        let one = one.or_else(|| holds.first());
         let colon = one.and_then(|one| Some(one.split_at(one.find(':')?)));
         let (client, number) = colon.unwrap_or_default();
         let script = ReleaseScript {
             key,
             kind: self.flavour.stored,
             client,
-            attempt: if attempt.is_empty() { "" } else { number }.to_owned(),
-            void_by,
+            attempt: void.as_ref().map_or("", |_| number).to_owned(),
+            void_by: void.as_ref().map(|(_, by)| *by),
             retention: self.client().retention(),
             waiter: String::new(),
             left: 0,
@@ -372,9 +365,8 @@ impl Pool {
     }
 
     async fn change(&self, change: Change, ttl: Option<Duration>) -> Result<Made, Error> {
-        let changing = self
-            .client()
-            .within_patience(true, self.try_change(change, ttl));
+        let trying = self.try_change(change, ttl);
+        let changing = self.client().within_patience(true, trying);
         self.handle.about(changing.await)
     }
 

@@ -121,8 +121,12 @@ impl Primitive for Counted {
         (!self.flavour.each).then_some(self.need)
     }
 
+    /// The reply of a release reports grants to the client's own waiters unless messages were sent.
     fn tells_by_reply(&self, reply: &Value) -> bool {
-        ReleaseScript::tells(reply)
+        let Ok(items) = Items::new(&POOL.release, reply) else {
+            return false;
+        };
+        !(1..items.len()).any(|at| matches!(items.text(at), Ok("sent")))
     }
 
     /// Reads the time of a busy reply as the number of a hold. A later grant has a greater one.
@@ -215,14 +219,6 @@ impl ReleaseScript<'_> {
         }
     }
 
-    /// Tells whether this reply reports grants to the client's own waiters instead of a message.
-    pub(crate) fn tells(reply: &Value) -> bool {
-        let Ok(items) = Items::new(&POOL.release, reply) else {
-            return false;
-        };
-        !(1..items.len()).any(|at| matches!(items.text(at), Ok("sent")))
-    }
-
     pub(crate) fn decode(items: &Items<'_>) -> Result<Vec<ReleaseReply>, Error> {
         // Grants to waiters follow the holds.
         let holds = (1..items.len()).step_by(2);
@@ -302,25 +298,17 @@ pub(crate) fn changed(kind: &str, items: &Items<'_>) -> Result<Made, Error> {
     })
 }
 
-/// The state that `pool/inspect.lua` found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Inspected {
-    Set(Totals),
-    Unset,
-    /// More expired entries have to be removed first.
-    More,
-}
-
 /// Calls `pool/inspect.lua`.
 pub(crate) fn inspect(key: &Key, kind: &str, size: Option<u32>) -> ScriptCall {
     queued(&POOL.inspect, key).arg(kind).maybe(size)
 }
 
-pub(crate) fn inspected(kind: &str, items: &Items<'_>) -> Result<Inspected, Error> {
+/// Reads the totals; `None` if more expired entries have to be removed first.
+pub(crate) fn inspected(kind: &str, items: &Items<'_>) -> Result<Option<Totals>, Error> {
     Ok(match items.text(1)? {
         "set" => {
             let (permits, acquired) = (items.number(2)?, items.number(3)?);
-            Inspected::Set(Totals {
+            Some(Totals {
                 permits,
                 acquired,
                 available: permits.saturating_sub(acquired),
@@ -328,8 +316,8 @@ pub(crate) fn inspected(kind: &str, items: &Items<'_>) -> Result<Inspected, Erro
                 remaining: items.maybe_span(5)?,
             })
         }
-        "unset" => Inspected::Unset,
-        "more" => Inspected::More,
+        "unset" => return Err(unset()),
+        "more" => None,
         _ => return items.other(kind),
     })
 }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use redlatch_core::{
     Acquire, Error, ErrorKind, Held, Token, TryAcquire, TryAcquireFor,
-    family::{AcquireOptions, Internals, OwnerChoice, Wait},
+    family::{AcquireOptions, Internals, OwnerChoice, Primitive, Wait},
     guards,
 };
 
@@ -127,8 +127,7 @@ impl UpgradableReadGuard {
     /// You may drop the future at any await. This guard is then the same upgradable read, and
     /// readers are no longer blocked.
     pub fn upgrade(&self) -> Acquire<WriteGuard> {
-        let lock = ReadWriteLock::of(&self.0);
-        Acquire::new(lock.client(), lock.hold(self.way())).owner(self.owner())
+        Acquire::new(self.client(), self.writing()).owner(self.owner())
     }
 
     /// Becomes the writer as well if no other owner reads. Returns `None` otherwise. Otherwise as
@@ -149,8 +148,7 @@ impl UpgradableReadGuard {
     /// # }
     /// ```
     pub fn try_upgrade(&self) -> TryAcquire<WriteGuard> {
-        let lock = ReadWriteLock::of(&self.0);
-        TryAcquire::new(lock.client(), lock.hold(self.way())).owner(self.owner())
+        TryAcquire::new(self.client(), self.writing()).owner(self.owner())
     }
 
     /// Becomes the writer as well, and waits up to `wait` until the other readers have left.
@@ -173,12 +171,11 @@ impl UpgradableReadGuard {
     /// # }
     /// ```
     pub fn try_upgrade_for(&self, wait: Duration) -> TryAcquireFor<WriteGuard> {
-        let lock = ReadWriteLock::of(&self.0);
-        TryAcquireFor::new(lock.client(), lock.hold(self.way()), wait).owner(self.owner())
+        TryAcquireFor::new(self.client(), self.writing(), wait).owner(self.owner())
     }
 
-    fn way(&self) -> Way {
-        Way::Upgrade(self.0.serial())
+    fn writing(&self) -> Result<Arc<dyn Primitive>, Error> {
+        ReadWriteLock::of(&self.0).hold(Way::Upgrade(self.0.serial()))
     }
 }
 

@@ -210,10 +210,8 @@ impl Hold {
 
 fn lost(over: &str) -> Error {
     let cause = loss(over).unwrap_or(LossCause::Expired);
-    Error::new(
-        ErrorKind::Lost(cause),
-        format!("the hold that was to change is lost: {cause}"),
-    )
+    let message = format!("the hold that was to change is lost: {cause}");
+    Error::new(ErrorKind::Lost(cause), message)
 }
 
 fn reader_asks(way: &Way) -> Error {
@@ -221,12 +219,10 @@ fn reader_asks(way: &Way) -> Error {
         Way::Upgradable => "an upgradable read",
         _ => "the write lock",
     };
-    Error::new(
-        ErrorKind::WouldDeadlock,
-        format!(
-            "the owner holds the read lock, and would wait for itself to get {wanted}; begin with upgradable_read()"
-        ),
-    )
+    let message = format!(
+        "the owner holds the read lock, and would wait for itself to get {wanted}; begin with upgradable_read()"
+    );
+    Error::new(ErrorKind::WouldDeadlock, message)
 }
 
 /// The state that `rwlock/inspect.lua` found.

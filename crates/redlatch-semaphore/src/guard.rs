@@ -185,7 +185,8 @@ impl SemaphorePermit {
     /// After a drop, the release continues in the background.
     pub async fn release(mut self) -> Result<Released, Error> {
         let all = join_all(self.bundle.take().into_iter().map(Portion::release)).await;
-        combined(all)
+        let all: Result<Vec<_>, _> = all.into_iter().collect();
+        all.map(Released::together)
     }
 
     /// Removes the permits from the semaphore, exactly once. The total falls by their number, as
@@ -248,12 +249,6 @@ guards_of_several!(
     Bundle::extend,
     SemaphorePermit::release
 );
-
-/// Combines the outcomes of several acquisitions into one.
-fn combined(all: Vec<Result<Released, Error>>) -> Result<Released, Error> {
-    let all: Result<Vec<_>, _> = all.into_iter().collect();
-    all.map(Released::together)
-}
 
 impl From<Held> for SemaphorePermit {
     fn from(held: Held) -> Self {

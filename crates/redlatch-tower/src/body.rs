@@ -35,7 +35,7 @@ impl<B: Body> HeldBody<B> {
     /// ends with the hold.
     pub(crate) fn held(inner: B, hold: Option<Hold>, stops: bool) -> Self {
         let hold = hold.filter(|_| !inner.is_end_stream());
-        let lost = hold.as_ref().filter(|_| stops).map(Hold::lost);
+        let lost = hold.as_ref().filter(|_| stops).map(|hold| hold.lost());
         Self {
             hold,
             lost,

@@ -14,7 +14,6 @@ use tower_service::Service;
 use crate::{
     Refusal, Unavailable, Until,
     body::HeldBody,
-    hold::Hold,
     layer::Settings,
     refusal::{refusal, refused},
 };
@@ -78,7 +77,7 @@ where
                     },
                 },
             };
-            if let Some(token) = hold.as_ref().and_then(Hold::token) {
+            if let Some(token) = hold.as_ref().and_then(|hold| hold.token()) {
                 parts.extensions.insert(token);
             }
             let work = inner.call(Request::from_parts(parts, body));

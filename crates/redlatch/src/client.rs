@@ -363,10 +363,8 @@ impl Client {
     #[doc(alias = "getRedLock")]
     pub fn red_lock(&self, name: impl AsRef<str>, others: &[Self]) -> RedLock {
         let name = name.as_ref();
-        let locks: Vec<_> = std::iter::once(self)
-            .chain(others)
-            .map(|client| client.lock(name))
-            .collect();
+        let clients = std::iter::once(self).chain(others);
+        let locks: Vec<_> = clients.map(|client| client.lock(name)).collect();
         let nodes: Vec<_> = locks.iter().map(|lock| lock as &dyn Lockable).collect();
         RedLock::new(&nodes)
     }

@@ -169,10 +169,8 @@ impl Server {
     /// ```
     pub fn fail_next_renewal(&self) {
         let text = redlatch_reentrant::renewal_script();
-        self.engine.fail_next(
-            calls::of_script(text),
-            ServerError::parse("LOADING the server is not ready"),
-        );
+        let error = ServerError::parse("LOADING the server is not ready");
+        self.engine.fail_next(calls::of_script(text), error);
     }
 
     /// Drops the next reply. The server executes the command, and its connection sends no further

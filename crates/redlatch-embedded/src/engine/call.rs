@@ -87,7 +87,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    fn object_or(&mut self, new: fn() -> Object) -> &mut Object {
+    pub(super) fn object_or(&mut self, new: fn() -> Object) -> &mut Object {
         self.entry(self.args[1]);
         &mut self.core.data.or_insert(self.args[1], new).object
     }
@@ -177,6 +177,17 @@ pub(super) fn syntax() -> ServerError {
 
 pub(super) fn not_an_integer() -> ServerError {
     error("ERR value is not an integer or out of range")
+}
+
+/// Adds `by` to a stored number, which is zero if there is none.
+pub(super) fn sum(
+    old: Option<&[u8]>,
+    by: i64,
+    no_number: fn() -> ServerError,
+) -> Result<i64, ServerError> {
+    let old = old.map_or(Some(0), number::parse_int);
+    let sum = old.ok_or_else(no_number)?.checked_add(by);
+    sum.ok_or_else(|| error("ERR increment or decrement would overflow"))
 }
 
 pub(super) fn not_a_float() -> ServerError {

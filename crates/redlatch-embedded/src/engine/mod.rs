@@ -148,7 +148,7 @@ impl Engine {
             }
             Run::Script(handler) => {
                 drop(core);
-                handler(self, session, &args, clock)
+                handler(self, (session, clock), &args)
             }
         }
     }

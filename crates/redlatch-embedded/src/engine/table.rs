@@ -55,8 +55,11 @@ pub(super) enum Run {
     /// A function over the state alone.
     Plain(fn(&mut Call<'_>) -> Reply),
     /// A function that needs Lua.
-    Script(fn(&mut Engine, SessionId, &[&[u8]], Clock) -> Reply),
+    Script(fn(&mut Engine, Caller, &[&[u8]]) -> Reply),
 }
+
+/// The session that a script runs for, and its clock.
+pub(super) type Caller = (SessionId, Clock);
 
 /// Finds a command by its name in any case; `None` if this server does not have it.
 pub(super) fn find(name: &[u8], model: Model) -> Option<&'static Spec> {
@@ -119,7 +122,7 @@ const fn script(
     name: &'static str,
     arity: i32,
     flags: u16,
-    run: fn(&mut Engine, SessionId, &[&[u8]], Clock) -> Reply,
+    run: fn(&mut Engine, Caller, &[&[u8]]) -> Reply,
 ) -> Spec {
     Spec {
         name,

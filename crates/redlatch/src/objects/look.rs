@@ -125,8 +125,7 @@ impl Look<'_> {
         if !is_forbidden {
             return Ok(None);
         }
-        let core: &redlatch_core::Client = self.client;
-        let note = core.end_note(owner, self.name, token).await?;
+        let note = self.client.end_note(owner, self.name, token).await?;
         Ok(Some(note.unwrap_or_default()))
     }
 
@@ -145,11 +144,10 @@ impl Look<'_> {
         };
         let metadata = self.records.of(&info.owner).await?;
         let (of, token) = (metadata.as_ref(), Some(info.token));
-        let core: &redlatch_core::Client = self.client;
         let holder = ObjectHolder {
             token,
             age: Some(info.age),
-            note: core.note(of, &info.owner, self.name, token).await?,
+            note: self.client.note(of, &info.owner, self.name, token).await?,
             broken: self
                 .broken(self.forced == token, &info.owner, token)
                 .await?,

@@ -195,10 +195,8 @@ streams! {
 impl Objects {
     fn new(client: &Client, pattern: &str) -> Self {
         let shared = Arc::new((client.clone(), Records::new(client)));
-        let scan = Scan::new(client, pattern);
-        let steps = stream::try_unfold(scan, |mut scan| async move {
-            let names = scan.step().await?;
-            Ok(names.map(|names| (names, scan)))
+        let steps = stream::try_unfold(Scan::new(client, pattern), async |mut scan: Scan| {
+            Ok(scan.step().await?.map(|names| (names, scan)))
         });
         let found = steps
             .map_ok(|names| stream::iter(names.into_iter().map(Ok)))

@@ -2,10 +2,12 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args as ClapArgs, ValueEnum};
-use redlatch::ObjectKind;
+use clap::{Args as ClapArgs, builder::PossibleValuesParser};
 
 use crate::app::span::parse;
+
+/// The kinds of objects on the command line.
+const KINDS: &str = "lock fair rw semaphore permits latch limit once election";
 
 /// List what is held: locks, permits, elections, latches, rate limiters and jobs.
 ///
@@ -17,8 +19,8 @@ pub(crate) struct LsArgs {
     #[arg(value_name = "PATTERN", default_value = "*")]
     pub(crate) pattern: String,
     /// Show objects of that kind only; may be given several times.
-    #[arg(long, value_name = "KIND")]
-    pub(crate) kind: Vec<KindArg>,
+    #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(KINDS.split(' ')))]
+    pub(crate) kind: Vec<String>,
     /// Also show tokens, owners, and the last runs of jobs.
     #[arg(short, long)]
     pub(crate) long: bool,
@@ -31,36 +33,6 @@ pub(crate) struct LsArgs {
     /// Time between two looks of --watch; at least 100ms.
     #[arg(long, value_name = "SPAN", default_value = "2s", value_parser = parse)]
     pub(crate) every: Duration,
-}
-
-/// A kind of object on the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum KindArg {
-    Lock,
-    Fair,
-    Rw,
-    Semaphore,
-    Permits,
-    Latch,
-    Limit,
-    Once,
-    Election,
-}
-
-impl KindArg {
-    pub(crate) fn is(self, kind: &ObjectKind) -> bool {
-        match self {
-            Self::Lock => *kind == ObjectKind::Lock,
-            Self::Fair => *kind == ObjectKind::FairLock,
-            Self::Rw => *kind == ObjectKind::ReadWriteLock,
-            Self::Semaphore => *kind == ObjectKind::Semaphore,
-            Self::Permits => *kind == ObjectKind::PermitExpirableSemaphore,
-            Self::Latch => *kind == ObjectKind::CountDownLatch,
-            Self::Limit => *kind == ObjectKind::RateLimiter,
-            Self::Once => *kind == ObjectKind::Job,
-            Self::Election => matches!(kind, ObjectKind::Election | ObjectKind::FairElection),
-        }
-    }
 }
 
 /// Show one name: who holds it, since when, for how long, and who waits.

@@ -60,37 +60,28 @@ pub(crate) fn application(words: &[OsString]) -> String {
 
 fn search(name: &OsStr) -> Result<PathBuf, Failure> {
     let shown = name.display();
-    if name.as_bytes().contains(&b'/') {
-        return match look(Path::new(name)) {
-            Ok(()) => Ok(PathBuf::from(name)),
-            Err(Errno::NOENT | Errno::NOTDIR) => {
-                let message = format!("there is no command {shown}");
-                Err(Failure::new(NOT_FOUND, message))
-            }
-            Err(errno) => Err(refused(&shown, errno)),
-        };
-    }
     let path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
-    let mut reason = None;
-    for folder in env::split_paths(&path) {
-        let found = match folder.as_os_str().is_empty() {
-            true => Path::new(".").join(name),
-            false => folder.join(name),
-        };
-        match look(&found) {
-            Ok(()) => return Ok(found),
+    let in_folder = |folder: PathBuf| match folder.as_os_str().is_empty() {
+        true => Path::new(".").join(name),
+        false => folder.join(name),
+    };
+    let (places, nowhere) = match name.as_bytes().contains(&b'/') {
+        true => (vec![PathBuf::from(name)], ""),
+        false => (
+            env::split_paths(&path).map(in_folder).collect(),
+            " in the PATH; redlatch uses no shell",
+        ),
+    };
+    let message = format!("there is no command {shown}{nowhere}");
+    let mut failure = Failure::new(NOT_FOUND, message);
+    for place in places {
+        match look(&place) {
+            Ok(()) => return Ok(place),
             Err(Errno::NOENT | Errno::NOTDIR) => {}
-            Err(errno) => reason = Some(errno),
+            Err(errno) => failure = refused(&shown, errno),
         }
     }
-    Err(match reason {
-        Some(errno) => refused(&shown, errno),
-        None => {
-            let message =
-                format!("there is no command {shown} in the PATH; redlatch uses no shell");
-            Failure::new(NOT_FOUND, message)
-        }
-    })
+    Err(failure)
 }
 
 fn refused(shown: &impl std::fmt::Display, errno: Errno) -> Failure {

@@ -196,12 +196,8 @@ impl Running {
         if getpid() != Pid::INIT {
             return;
         }
-        let known: Vec<_> = self
-            .guardian
-            .pid()
-            .into_iter()
-            .chain([self.group])
-            .collect();
+        let guardian = self.guardian.pid().into_iter();
+        let known: Vec<_> = guardian.chain([self.group]).collect();
         for pid in group::dead_strangers(&known) {
             let _ = waitpid(Some(pid), WaitOptions::NOHANG);
         }

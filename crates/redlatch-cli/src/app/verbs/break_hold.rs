@@ -1,6 +1,8 @@
 //! `redlatch break`: the end of somebody else's hold.
 
 use redlatch::{Client, Object, ObjectHolder, ObjectKind, permits::PermitRelease};
+/// How a hold ends.
+pub(crate) use redlatch_core::family::Force as How;
 use redlatch_core::family::Internals;
 
 use super::hold::by_user;
@@ -12,15 +14,6 @@ use crate::app::{
     span::short,
     view::{rows, titles, who},
 };
-
-/// How a hold ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum How {
-    /// At once.
-    Now,
-    /// With its lease: its renewal is forbidden.
-    AfterLease,
-}
 
 /// Runs the verb.
 pub(crate) async fn run(server: &ServerArgs, args: &BreakArgs) -> Result<u8, Failure> {

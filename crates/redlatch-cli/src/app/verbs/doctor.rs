@@ -168,11 +168,8 @@ fn describe(answers: &Answers, url: &str, findings: &mut Findings) -> bool {
         match &server.info {
             None => {
                 let advice = "allow +info to have version, role and eviction policy checked";
-                findings.warn(
-                    "server",
-                    format!("{address} does not say what it is"),
-                    advice,
-                );
+                let text = format!("{address} does not say what it is");
+                findings.warn("server", text, advice);
             }
             Some(info) => {
                 let single = servers.len() == 1 && !clustered;
@@ -261,12 +258,8 @@ fn look_at_version(address: &str, redis: &str, valkey: Option<&str>, findings: &
     };
     if is_old(redis) {
         let text = format!("{shown}, which is too old");
-        findings.fault(
-            "version",
-            NO_SERVER,
-            text,
-            "use Redis 6.2 or later, or Valkey",
-        );
+        let advice = "use Redis 6.2 or later, or Valkey";
+        findings.fault("version", NO_SERVER, text, advice);
     } else {
         findings.ok("version", shown);
     }

@@ -111,10 +111,7 @@ fn check(args: &LimitArgs) -> Result<(), Failure> {
 fn limiter(client: &Client, args: &LimitArgs) -> RateLimiter {
     let (count, per) = args.rate;
     let limiter = client.rate_limiter(&args.name).rate(count, per);
-    match args.burst {
-        Some(burst) => limiter.burst(burst),
-        None => limiter,
-    }
+    args.burst.into_iter().fold(limiter, RateLimiter::burst)
 }
 
 fn busy(name: &str, due: Duration) -> Failure {

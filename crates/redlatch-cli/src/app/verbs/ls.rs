@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use redlatch::{Client, Object};
+use redlatch::{Client, Object, ObjectKind};
 use tokio::{
     select,
     time::{Instant, sleep_until},
@@ -49,7 +49,13 @@ pub(crate) async fn run(server: &ServerArgs, args: &LsArgs) -> Result<u8, Failur
 
 /// Returns whether the options select an object.
 fn is_wanted(args: &LsArgs, object: &Object) -> bool {
-    args.kind.is_empty() || args.kind.iter().any(|kind| kind.is(&object.kind))
+    let kind = match &object.kind {
+        ObjectKind::FairElection => "election",
+        // Its kind may be any text.
+        ObjectKind::Other(_) => "",
+        kind => kind.as_str(),
+    };
+    args.kind.is_empty() || args.kind.iter().any(|wanted| wanted == kind)
 }
 
 /// Prints each object as soon as it is found.

@@ -90,10 +90,7 @@ async fn attempt(server: &ServerArgs, args: &OnceArgs, report: &mut Report) -> R
 /// Builds the job. `max_run` is kept by the kill rule, which sends TERM first.
 fn job(client: &Client, args: &OnceArgs, lease: Duration) -> Job {
     let job = client.once(&args.name).lease(lease);
-    let job = match args.retries {
-        Some(retries) => job.retries(retries),
-        None => job,
-    };
+    let job = args.retries.into_iter().fold(job, Job::retries);
     if let Some(period) = args.every {
         job.every(period.span).offset(period.offset)
     } else if let (Some(expression), Some(zone)) = (&args.cron, &args.tz) {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use redlatch::{
-    Client, Held, HoldState, Lockable, LossCause, MultiGuard, Owner, SemaphorePermit, Token,
+    Client, Held, HoldState, Lockable, LossCause, MultiGuard, Owner, Semaphore, SemaphorePermit,
+    Token,
 };
 use tokio::time::Instant;
 
@@ -147,11 +148,8 @@ async fn acquire(
 ) -> Result<Option<Hold>, redlatch::Error> {
     if let Some(permits) = args.permits {
         let name = args.names.first().cloned().unwrap_or_default();
-        let semaphore = client.semaphore(&name);
-        let semaphore = match args.of {
-            Some(of) => semaphore.permits_if_unset(of),
-            None => semaphore,
-        };
+        let (semaphore, of) = (client.semaphore(&name), args.of.into_iter());
+        let semaphore = of.fold(semaphore, Semaphore::permits_if_unset);
         let permit = match wait {
             None => {
                 let permits = semaphore.acquire_many(permits).renewed_lease(lease);

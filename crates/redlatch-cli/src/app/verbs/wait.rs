@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlatch::{Client, Error, ErrorKind, ObjectKind, ObjectState};
+use redlatch::{Client, Error, ErrorKind, LatchInfo, ObjectKind, ObjectState};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::{show::taken, telling};
@@ -170,11 +170,8 @@ async fn busy(client: &Client, name: &str, kind: &ObjectKind) -> Result<Failure,
     let object = object?;
     let message = match object.as_ref().map(|object| &object.state) {
         None if *kind == ObjectKind::CountDownLatch => format!("busy: latch {shown} is not set"),
-        Some(ObjectState::Latch(latch)) => {
-            format!(
-                "busy: {shown} has {} of {} to go",
-                latch.count, latch.initial
-            )
+        Some(ObjectState::Latch(LatchInfo { count, initial, .. })) => {
+            format!("busy: {shown} has {count} of {initial} to go")
         }
         _ => return Ok(taken(name, object.as_ref())),
     };

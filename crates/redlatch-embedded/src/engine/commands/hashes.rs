@@ -2,10 +2,7 @@
 
 use redlatch_core::runtime::{Reply, Value};
 
-use crate::engine::{
-    call::{Call, bulk, bulk_or_nil, count, error},
-    number,
-};
+use crate::engine::call::{Call, bulk, bulk_or_nil, count, error, sum};
 
 pub(in crate::engine) fn hget(call: &mut Call<'_>) -> Reply {
     let field = call.args[2];
@@ -36,24 +33,16 @@ pub(in crate::engine) fn hset(call: &mut Call<'_>) -> Reply {
 
 pub(in crate::engine) fn hincrby(call: &mut Call<'_>) -> Reply {
     let (field, by) = (call.args[2], call.int(3)?);
-    let old = match call.hash()?.and_then(|hash| hash.get(field)) {
-        None => 0,
-        Some(text) => {
-            number::parse_int(text).ok_or_else(|| error("ERR hash value is not an integer"))?
-        }
-    };
-    let sum = old.checked_add(by);
-    let sum = sum.ok_or_else(|| error("ERR increment or decrement would overflow"))?;
+    let old = call.hash()?.and_then(|hash| hash.get(field));
+    let sum = sum(old, by, || error("ERR hash value is not an integer"))?;
     call.hash_or_new()?.set(field, sum.to_string().into_bytes());
     Ok(Value::Int(sum))
 }
 
 pub(in crate::engine) fn hdel(call: &mut Call<'_>) -> Reply {
-    let fields = &call.args[2..];
-    let Some(hash) = call.hash()? else {
-        return Ok(Value::Int(0));
-    };
-    let gone = fields.iter().filter(|field| hash.remove(field)).count();
+    let fields = call.args[2..].iter();
+    let hash = call.hash()?;
+    let gone = hash.map_or(0, |hash| fields.filter(|field| hash.remove(field)).count());
     call.drop_if_empty();
     Ok(count(gone))
 }

@@ -67,12 +67,11 @@ pub(in crate::engine) fn pexpire(call: &mut Call<'_>) -> Reply {
 /// missing key.
 pub(in crate::engine) fn pttl(call: &mut Call<'_>) -> Reply {
     let now = call.clock.now.millis();
-    Ok(Value::Int(match call.entry(call.key()) {
+    let expires = call.entry(call.key()).map(|entry| entry.expires);
+    Ok(Value::Int(match expires {
         None => -2,
-        Some(Entry { expires: None, .. }) => -1,
-        Some(Entry {
-            expires: Some(at), ..
-        }) => i64::try_from(at.saturating_sub(now)).unwrap_or(i64::MAX),
+        Some(None) => -1,
+        Some(Some(at)) => i64::try_from(at.saturating_sub(now)).unwrap_or(i64::MAX),
     }))
 }
 

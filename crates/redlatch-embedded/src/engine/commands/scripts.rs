@@ -3,32 +3,22 @@
 use redlatch_core::runtime::{Reply, ServerError, Value};
 
 use crate::engine::{
-    Condition, Engine, Model, SessionId,
+    Condition, Engine, Model,
     call::{bulk, error, flag, is, lower, not_an_integer, ok, unknown_subcommand, want},
     core::ScriptRun,
     gate,
     lua::Sha,
     number,
-    time::Clock,
+    table::Caller,
 };
 
-pub(in crate::engine) fn eval(
-    engine: &mut Engine,
-    session: SessionId,
-    args: &[&[u8]],
-    clock: Clock,
-) -> Reply {
+pub(in crate::engine) fn eval(engine: &mut Engine, caller: Caller, args: &[&[u8]]) -> Reply {
     let keys = key_count(args)?;
     let sha = engine.host.load(args[1])?;
-    run(engine, session, sha, args[3..].split_at(keys), clock)
+    run(engine, caller, sha, keys, args)
 }
 
-pub(in crate::engine) fn evalsha(
-    engine: &mut Engine,
-    session: SessionId,
-    args: &[&[u8]],
-    clock: Clock,
-) -> Reply {
+pub(in crate::engine) fn evalsha(engine: &mut Engine, caller: Caller, args: &[&[u8]]) -> Reply {
     let no_script = error(match engine.model() {
         Model::Valkey9_1 => "NOSCRIPT No matching script.",
         _ => "NOSCRIPT No matching script. Please use EVAL.",
@@ -43,15 +33,10 @@ pub(in crate::engine) fn evalsha(
     if !engine.host.knows(&sha) {
         return Err(no_script);
     }
-    run(engine, session, sha, args[3..].split_at(keys), clock)
+    run(engine, caller, sha, keys, args)
 }
 
-pub(in crate::engine) fn script(
-    engine: &mut Engine,
-    _session: SessionId,
-    args: &[&[u8]],
-    _clock: Clock,
-) -> Reply {
+pub(in crate::engine) fn script(engine: &mut Engine, _: Caller, args: &[&[u8]]) -> Reply {
     let (sub, model) = (args[1], engine.model());
     let seven = model.is_seven();
     if is(sub, "LOAD") {
@@ -84,13 +69,9 @@ pub(in crate::engine) fn script(
     }
 }
 
-fn run(
-    engine: &mut Engine,
-    session: SessionId,
-    sha: Sha,
-    (keys, argv): (&[&[u8]], &[&[u8]]),
-    clock: Clock,
-) -> Reply {
+fn run(engine: &mut Engine, caller: Caller, sha: Sha, keys: usize, args: &[&[u8]]) -> Reply {
+    let (session, clock) = caller;
+    let (keys, argv) = args[3..].split_at(keys);
     let mut core = engine.core();
     let was_full = gate::is_full(&core);
     core.script = Some(ScriptRun {

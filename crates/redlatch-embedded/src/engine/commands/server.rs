@@ -76,43 +76,27 @@ pub(in crate::engine) fn info(call: &mut Call<'_>) -> Reply {
         call.args.len() == 1 || sections.any(|section| all.contains(&section))
     };
     let core = &call.core;
+    let version = core.model.version_info();
     let uptime = call.clock.now.since(core.started).as_secs();
-    let mut text = Vec::new();
-    if wanted("server") {
-        let version = core.model.version_info();
-        text.push(format!(
-            "# Server\r\n{version}redis_mode:standalone\r\nuptime_in_seconds:{uptime}\r\n"
-        ));
-    }
-    if wanted("clients") {
-        let clients = core.sessions.len();
-        text.push(format!("# Clients\r\nconnected_clients:{clients}\r\n"));
-    }
-    if wanted("memory") {
-        let policy = &core.config["maxmemory-policy"];
-        let (used, limit) = (used_memory(core), maxmemory(core));
-        text.push(format!(
-            "# Memory\r\nused_memory:{used}\r\nmaxmemory:{limit}\r\nmaxmemory_policy:{policy}\r\n"
-        ));
-    }
-    if wanted("stats") {
-        let commands: u64 = core.counts.values().sum();
-        text.push(format!(
-            "# Stats\r\ntotal_commands_processed:{commands}\r\n"
-        ));
-    }
-    if wanted("replication") {
-        let replica = core.is(Condition::ReadOnly);
-        let role = if replica { "slave" } else { "master" };
-        let replicas = core.replicas;
-        text.push(format!(
-            "# Replication\r\nrole:{role}\r\nconnected_slaves:{replicas}\r\n"
-        ));
-    }
-    if wanted("cluster") {
-        text.push("# Cluster\r\ncluster_enabled:0\r\n".to_owned());
-    }
-    Ok(bulk(text.join("\r\n").as_bytes()))
+    let (clients, replicas) = (core.sessions.len(), core.replicas);
+    let policy = &core.config["maxmemory-policy"];
+    let (used, limit) = (used_memory(core), maxmemory(core));
+    let commands: u64 = core.counts.values().sum();
+    let replica = core.is(Condition::ReadOnly);
+    let role = if replica { "slave" } else { "master" };
+    let fields = [
+        format!("{version}redis_mode:standalone\r\nuptime_in_seconds:{uptime}\r\n"),
+        format!("connected_clients:{clients}\r\n"),
+        format!("used_memory:{used}\r\nmaxmemory:{limit}\r\nmaxmemory_policy:{policy}\r\n"),
+        format!("total_commands_processed:{commands}\r\n"),
+        format!("role:{role}\r\nconnected_slaves:{replicas}\r\n"),
+        "cluster_enabled:0\r\n".to_owned(),
+    ];
+    let titles = "Server Clients Memory Stats Replication Cluster".split(' ');
+    let all = titles.zip(fields);
+    let shown = all.filter(|(title, _)| wanted(&title.to_lowercase()));
+    let text = shown.map(|(title, fields)| format!("# {title}\r\n{fields}"));
+    Ok(bulk(text.collect::<Vec<_>>().join("\r\n").as_bytes()))
 }
 
 /// Returns the parameter `maxmemory`, with zero for no limit.

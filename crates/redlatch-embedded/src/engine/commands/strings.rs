@@ -4,7 +4,7 @@ use redlatch_core::runtime::{Reply, ServerError, Value};
 
 use super::keys::deadline;
 use crate::engine::{
-    call::{Call, bulk, error, is, not_an_integer, ok, syntax},
+    call::{Call, bulk, error, is, not_an_integer, ok, sum, syntax},
     keyspace::{Entry, Object},
     number,
 };
@@ -49,20 +49,10 @@ pub(in crate::engine) fn set(call: &mut Call<'_>) -> Reply {
 }
 
 fn add(call: &mut Call<'_>, by: i64) -> Reply {
-    let old = match call.string()? {
-        None => 0,
-        Some(text) => number::parse_int(text).ok_or_else(not_an_integer)?,
-    };
-    let sum = old.checked_add(by);
-    let sum = sum.ok_or_else(|| error("ERR increment or decrement would overflow"))?;
+    let old = call.string()?.map(|text| &text[..]);
+    let sum = sum(old, by, not_an_integer)?;
     let text = sum.to_string().into_bytes();
-    match call.string()? {
-        Some(old) => *old = text,
-        None => call
-            .core
-            .data
-            .insert(call.key(), Entry::new(Object::String(text))),
-    }
+    *call.object_or(|| Object::String(Vec::new())) = Object::String(text);
     Ok(Value::Int(sum))
 }
 

@@ -47,11 +47,7 @@ pub(in crate::engine) fn zadd(call: &mut Call<'_>) -> Reply {
     let mut added = 0;
     for (score, member) in pairs {
         let current = set.score(member);
-        let is_refused = if current.is_some() {
-            if_absent
-        } else {
-            if_present
-        };
+        let is_refused = current.map_or(if_present, |_| if_absent);
         if !is_refused && current != Some(score) {
             set.set(member, stored(score));
             added += i64::from(current.is_none());
@@ -62,11 +58,9 @@ pub(in crate::engine) fn zadd(call: &mut Call<'_>) -> Reply {
 }
 
 pub(in crate::engine) fn zrem(call: &mut Call<'_>) -> Reply {
-    let members = &call.args[2..];
-    let Some(set) = call.sorted_set()? else {
-        return Ok(Value::Int(0));
-    };
-    let gone = members.iter().filter(|member| set.remove(member)).count();
+    let members = call.args[2..].iter();
+    let set = call.sorted_set()?;
+    let gone = set.map_or(0, |set| members.filter(|member| set.remove(member)).count());
     call.drop_if_empty();
     Ok(count(gone))
 }

@@ -28,7 +28,7 @@ impl Findings {
 
     /// Adds what is a risk, and what to do.
     pub(super) fn warn(&mut self, check: &'static str, text: impl Into<String>, advice: &str) {
-        self.add(check, "WARNING", text.into(), Some(advice.to_owned()));
+        self.add(check, "WARNING", text.into(), Some(advice));
     }
 
     /// Adds what keeps locks from working, with the exit code, and what to do.
@@ -42,7 +42,7 @@ impl Findings {
         if self.code == 0 {
             self.code = code;
         }
-        self.add(check, "FAULT", text.into(), Some(advice.to_owned()));
+        self.add(check, "FAULT", text.into(), Some(advice));
     }
 
     /// Adds a failure that keeps locks from working, and what to do.
@@ -50,19 +50,12 @@ impl Findings {
         self.fault(check, failure.code, failure.message, advice);
     }
 
-    fn add(
-        &mut self,
-        check: &'static str,
-        mark: &'static str,
-        text: String,
-        advice: Option<String>,
-    ) {
-        let text = clean(&text);
+    fn add(&mut self, check: &'static str, mark: &'static str, text: String, advice: Option<&str>) {
         self.checks.push(Check {
             check,
             mark,
-            text,
-            advice,
+            text: clean(&text),
+            advice: advice.map(str::to_owned),
         });
     }
 

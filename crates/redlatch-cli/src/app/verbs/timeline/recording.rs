@@ -121,10 +121,8 @@ impl Recording {
                 Ok(())
             }
             Event::Answered => {
-                let silent = self
-                    .silent_since
-                    .take()
-                    .map(|since| span(since, line.at_ms));
+                let since = self.silent_since.take();
+                let silent = since.map(|since| span(since, line.at_ms));
                 self.timeline.silences.extend(silent);
                 Ok(())
             }

@@ -17,7 +17,7 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use self::screen::{Mode, Screen, Wanted};
+use self::screen::{Mode, Screen};
 use super::{
     break_hold::{How, check, end},
     hold::by_user,
@@ -69,7 +69,7 @@ async fn show(
     args: &TopArgs,
     terminal: &mut DefaultTerminal,
 ) -> Result<(), Failure> {
-    let mut screen = Screen::new(if args.held { Wanted::Held } else { Wanted::All });
+    let mut screen = Screen::new(args.held);
     let mut events = keys();
     let mut ticks = interval(args.every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

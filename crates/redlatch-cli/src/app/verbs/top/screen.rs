@@ -29,14 +29,6 @@ pub(super) enum Mode {
     Details,
 }
 
-/// The objects to show.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Wanted {
-    #[default]
-    All,
-    Held,
-}
-
 /// The state of the display.
 #[derive(Debug, Default)]
 pub(super) struct Screen {
@@ -44,7 +36,8 @@ pub(super) struct Screen {
     /// The longest rest of each lease that was seen, by name and owner.
     leases: BTreeMap<(String, String), Duration>,
     pub(super) filter: String,
-    wanted: Wanted,
+    /// Whether only what is held is shown.
+    only_held: bool,
     pub(super) mode: Mode,
     table: TableState,
     /// The hold that the question is about, whatever comes to its line meanwhile.
@@ -73,21 +66,16 @@ fn key(object: &Object, holder: Option<&ObjectHolder>) -> (String, String) {
 }
 
 impl Screen {
-    pub(super) fn new(wanted: Wanted) -> Self {
+    pub(super) fn new(only_held: bool) -> Self {
         Self {
-            wanted,
+            only_held,
             ..Self::default()
         }
     }
 
     /// Shows only what is held, or all again.
     pub(super) fn switch_wanted(&mut self) {
-        self.keeping_the_choice(|screen| {
-            screen.wanted = match screen.wanted {
-                Wanted::All => Wanted::Held,
-                Wanted::Held => Wanted::All,
-            };
-        });
+        self.keeping_the_choice(|screen| screen.only_held = !screen.only_held);
     }
 
     /// Changes the lines. The chosen one stays chosen while it is there.
@@ -154,7 +142,7 @@ impl Screen {
                 let holder = holders.next();
                 let passes =
                     self.filter.is_empty() || cells.iter().any(|cell| cell.contains(&self.filter));
-                if !passes || (self.wanted == Wanted::Held && holder.is_none()) {
+                if !passes || (self.only_held && holder.is_none()) {
                     continue;
                 }
                 let bar = holder.map(|holder| self.bar(object, holder));
@@ -232,24 +220,18 @@ impl Screen {
         let Some(Shown { object, holder, .. }) = chosen else {
             return Vec::new();
         };
-        let number = object
-            .holders
-            .iter()
-            .position(|other| Some(other) == *holder);
-        let cells = rows(object, true)
-            .into_iter()
-            .nth(number.unwrap_or_default());
-        let cells = titles(true).into_iter().zip(cells.unwrap_or_default());
-        cells
-            .map(|(title, cell)| Line::from(format!("{title:<8} {cell}")))
-            .collect()
+        let mut holders = object.holders.iter();
+        let number = holders.position(|other| Some(other) == *holder);
+        let mut all = rows(object, true).into_iter();
+        let cells = all.nth(number.unwrap_or_default()).unwrap_or_default();
+        let details = titles(true).into_iter().zip(cells);
+        let details = details.map(|(title, cell)| Line::from(format!("{title:<8} {cell}")));
+        details.collect()
     }
 
     fn foot(&self) -> String {
-        let keys = match self.wanted {
-            Wanted::All => "/ filter  h held  b break  enter more  q quit",
-            Wanted::Held => "/ filter  h all  b break  enter more  q quit",
-        };
+        let others = if self.only_held { "all" } else { "held" };
+        let keys = format!("/ filter  h {others}  b break  enter more  q quit");
         match self.mode {
             Mode::Filtering => format!("/{}", self.filter),
             Mode::Asking => {
@@ -260,7 +242,7 @@ impl Screen {
             }
             Mode::Looking if !self.said.is_empty() => self.said.clone(),
             Mode::Details => "enter back".to_owned(),
-            Mode::Looking if self.filter.is_empty() => keys.to_owned(),
+            Mode::Looking if self.filter.is_empty() => keys,
             Mode::Looking => format!("showing {:?}  {keys}", self.filter),
         }
     }

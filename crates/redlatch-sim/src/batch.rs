@@ -8,12 +8,16 @@
 use std::{
     collections::BTreeMap,
     fmt, panic,
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
 
 use crate::{
+    exec::lock,
     mutants::Mutant,
     scenarios,
     watch::{Tally, Violation},
@@ -36,32 +40,20 @@ pub struct Sum {
 pub fn seeds(first: u64, count: u64, options: &Options, hunting: bool) -> Sum {
     let began = Instant::now();
     let next = AtomicU64::new(0);
-    let found = AtomicBool::new(false);
     let threads = thread::available_parallelism().map_or(1, usize::from);
-    let mut sum = Sum::default();
-    thread::scope(|scope| {
-        let work = || {
-            let mut sum = Sum::default();
-            while !(hunting && found.load(Ordering::Relaxed)) {
-                let at = next.fetch_add(1, Ordering::Relaxed);
-                if at >= count {
-                    break;
-                }
-                let report = guarded(first + at, options);
-                if report.is_broken() {
-                    found.store(true, Ordering::Relaxed);
-                }
-                sum.count(report);
+    let sum = Mutex::new(Sum::default());
+    let work = || {
+        while !hunting || lock(&sum).broken.is_empty() {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            if at >= count {
+                break;
             }
-            sum
-        };
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        for worker in workers {
-            if let Ok(part) = worker.join() {
-                sum.merge(part);
-            }
+            let report = guarded(first + at, options);
+            lock(&sum).count(report);
         }
-    });
+    };
+    thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    let mut sum = std::mem::take(&mut *lock(&sum));
     sum.broken.sort_by_key(|report| report.seed);
     sum.took = began.elapsed();
     sum
@@ -86,10 +78,8 @@ pub fn hunt(kind: Kind, mutant: Mutant, first: u64, count: u64) -> Option<Report
         faults: mutant.under.into_iter().collect(),
         ..Options::default()
     };
-    seeds(first, count, &options, true)
-        .broken
-        .into_iter()
-        .next()
+    let sum = seeds(first, count, &options, true);
+    sum.broken.into_iter().next()
 }
 
 /// Runs a seed. A panic of the library is a violation too.
@@ -158,55 +148,32 @@ impl Sum {
     }
 
     fn count(&mut self, report: Report) {
-        self.kinds
-            .entry(report.kind)
-            .or_default()
-            .add(&report.tally);
+        let kind = self.kinds.entry(report.kind).or_default();
+        kind.add(&report.tally);
         self.broken.extend(Some(report).filter(Report::is_broken));
-    }
-
-    fn merge(&mut self, other: Self) {
-        for (kind, tally) in other.kinds {
-            self.kinds.entry(kind).or_default().add(&tally);
-        }
-        self.broken.extend(other.broken);
     }
 }
 
 impl fmt::Display for Sum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tally = self.tally();
-        let seeds = tally.seeds;
         let wall = self.took.as_secs_f64().max(1e-6);
-        let (rate, virtual_seconds) = (seeds as f64 / wall, tally.lasted / 1_000_000);
-        writeln!(
-            f,
-            "{seeds} seeds in {wall:.1} s ({rate:.0} per second), {virtual_seconds} virtual seconds"
-        )?;
-        let (grants, losses, stopped) = (tally.grants, tally.losses, tally.stopped);
-        writeln!(
-            f,
-            "{grants} grants, {losses} losses told, {stopped} late writes stopped by the token"
-        )?;
-        let (lists, entries, most) = (tally.lists, tally.entries, tally.largest);
-        writeln!(
-            f,
-            "{lists} lists had {entries} entries, {most} at most in one"
-        )?;
+        let rate = tally.seeds as f64 / wall;
         let faults = tally.faults.iter();
-        let faults: Vec<_> = faults
-            .map(|(fault, count)| format!("{} {count}", fault.name()))
-            .collect();
-        writeln!(f, "faults: {}", faults.join(", "))?;
-        let converged = tally.converged as f64 / 1e6;
-        writeln!(
-            f,
-            "once all was healed everybody got on within {converged:.1} s"
-        )?;
-        let (two, broken) = (tally.two_holders, tally.broken);
+        let faults = faults.map(|(fault, count)| format!("{} {count}", fault.name()));
+        let faults = faults.collect::<Vec<_>>().join(", ");
+        let (seeds, lasted, two) = (tally.seeds, tally.lasted / 1_000_000, tally.two_holders);
+        let (grants, losses, stopped) = (tally.grants, tally.losses, tally.stopped);
+        let (lists, entries, most) = (tally.lists, tally.entries, tally.largest);
+        let (converged, broken) = (tally.converged as f64 / 1e6, tally.broken);
         write!(
             f,
-            "{two} seeds with two holders where expected, {broken} with violations"
+            "{seeds} seeds in {wall:.1} s ({rate:.0} per second), {lasted} virtual seconds\n\
+             {grants} grants, {losses} losses told, {stopped} late writes stopped by the token\n\
+             {lists} lists had {entries} entries, {most} at most in one\n\
+             faults: {faults}\n\
+             once all was healed everybody got on within {converged:.1} s\n\
+             {two} seeds with two holders where expected, {broken} with violations"
         )
     }
 }

@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::{collections::BTreeMap, fs::File, path::PathBuf, process::ExitCode, sync::Arc};
+use std::{collections::BTreeMap, fs::File, process::ExitCode, sync::Arc};
 
 use clap::Parser;
 use serde_json::json;
@@ -8,9 +8,10 @@ use serde_json::json;
 use crate::{
     batch,
     faults::Fault,
-    mutants,
+    mutants::{self, Mutant},
     scenarios::{self, Scenario},
     small::run as small,
+    watch::Violation,
     workload::{self, KINDS, Kind},
     world::{Options, Report, run},
 };
@@ -29,20 +30,20 @@ pub struct Args {
     #[arg(long, value_name = "NAME", value_parser = kind)]
     kind: Option<Kind>,
     /// This class of faults is on in every seed; it may break promises
-    #[arg(long = "fault", value_name = "NAME", value_parser = fault)]
+    #[arg(long = "fault", value_name = "NAME", hide_possible_values = true)]
     faults: Vec<Fault>,
     /// Put every seed into this world, whose faults may break promises
     #[arg(long, value_name = "NAME", value_parser = scenario)]
     scenario: Option<&'static Scenario>,
     /// Write the holds of the seeds for redlatch timeline
-    #[arg(long, value_name = "FILE")]
-    record: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", value_parser = create)]
+    record: Option<Arc<File>>,
     /// Write them for the judge of cargo xtask check histories
-    #[arg(long, value_name = "FILE")]
-    history: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", value_parser = create)]
+    history: Option<Arc<File>>,
     /// Run with a planted fault
-    #[arg(long, value_name = "NAME")]
-    mutant: Option<String>,
+    #[arg(long, value_name = "NAME", value_parser = mutant)]
+    mutant: Option<(Kind, Mutant)>,
     /// Hunt every planted fault, each for 2000 seeds; one that is not found is a failure
     #[arg(long)]
     mutants: bool,
@@ -67,46 +68,29 @@ pub struct Args {
 const HUNTED: u64 = 2000;
 
 impl Args {
-    /// Reads the arguments.
-    ///
-    /// # Errors
-    ///
-    /// Returns a description of a wrong argument. The process ends if it is no argument at all.
-    pub fn read() -> Result<Self, String> {
-        let mut args = Self::parse();
-        args.options = args.options()?;
-        Ok(args)
+    /// Reads the arguments. The process ends if they are wrong.
+    pub fn read() -> Self {
+        let args = Self::parse();
+        let options = args.options();
+        Self { options, ..args }
     }
 
     /// Returns the options of each seed. A planted fault selects its kind and its scenario, unless
     /// other arguments do.
-    fn options(&self) -> Result<Options, String> {
-        let create = |path: &PathBuf| match File::create(path) {
-            Ok(file) => Ok(Arc::new(file)),
-            Err(error) => Err(format!("{}: {error}", path.display())),
-        };
+    fn options(&self) -> Options {
         let many = self.mutants || self.expected || self.scenarios;
-        let mut options = Options {
-            faults: self.faults.clone(),
-            kind: self.kind,
-            scenario: self.scenario,
+        let (kind, mutant) = self.mutant.unzip();
+        let under = mutant.and_then(|mutant| mutant.under);
+        let within = || scenarios::find(mutant?.within?);
+        Options {
+            faults: self.faults.iter().copied().chain(under).collect(),
+            kind: self.kind.or(kind),
+            mutant,
+            scenario: self.scenario.or_else(within),
             told: self.first.is_some() && self.seeds.is_none() && !many,
-            record: self.record.as_ref().map(create).transpose()?,
-            history: self.history.as_ref().map(create).transpose()?,
-            ..Options::default()
-        };
-        if let Some(name) = &self.mutant {
-            let found = mutants::find(name);
-            let (kind, mutant) = found.ok_or_else(|| format!("no mutant {name:?}"))?;
-            mutant.check()?;
-            options.kind.get_or_insert(kind);
-            options.scenario = options
-                .scenario
-                .or_else(|| mutant.within.and_then(scenarios::find));
-            options.faults.extend(mutant.under);
-            options.mutant = Some(mutant);
+            record: self.record.clone(),
+            history: self.history.clone(),
         }
-        Ok(options)
     }
 
     fn first(&self) -> u64 {
@@ -115,35 +99,33 @@ impl Args {
 
     /// Returns the command that runs one of these seeds again and prints its story.
     fn replay(&self, report: &Report) -> String {
-        let mut command = format!(
-            "cargo xtask sim --seed {} --kind {}",
-            report.seed, report.kind
-        );
-        for fault in &self.options.faults {
-            command.push_str(&format!(" --fault {}", fault.name()));
-        }
-        if let Some(scenario) = self.options.scenario {
-            command.push_str(&format!(" --scenario {}", scenario.name));
-        }
-        if let Some(mutant) = self.options.mutant {
-            command.push_str(&format!(" --mutant {}", mutant.name));
-        }
-        command
+        let (options, seed, kind) = (&self.options, report.seed, report.kind);
+        let mut words = vec![format!("cargo xtask sim --seed {seed} --kind {kind}")];
+        let faults = options.faults.iter();
+        words.extend(faults.map(|fault| format!("--fault {}", fault.name())));
+        words.extend(options.scenario.map(|it| format!("--scenario {}", it.name)));
+        words.extend(options.mutant.map(|it| format!("--mutant {}", it.name)));
+        words.join(" ")
     }
 }
 
 fn kind(name: &str) -> Result<Kind, String> {
-    let all = KINDS.iter().map(|kind| kind.name);
-    known("kind", name, workload::find, all)
+    known("kind", name, workload::find, KINDS.iter().map(|it| it.name))
 }
 
-fn fault(name: &str) -> Result<Fault, String> {
-    let all = Fault::ALL.iter().map(|fault| fault.name());
-    known("fault", name, Fault::find, all)
+fn mutant(name: &str) -> Result<(Kind, Mutant), String> {
+    let (kind, mutant) = mutants::find(name).ok_or("there is no such fault")?;
+    mutant.check()?;
+    Ok((kind, mutant))
+}
+
+fn create(path: &str) -> Result<Arc<File>, String> {
+    let file = File::create(path).map_err(|error| error.to_string());
+    file.map(Arc::new)
 }
 
 fn scenario(name: &str) -> Result<&'static Scenario, String> {
-    let all = scenarios::all().map(|scenario| scenario.name);
+    let all = scenarios::all().map(|it| it.name);
     known("scenario", name, scenarios::find, all)
 }
 
@@ -151,68 +133,52 @@ fn scenario(name: &str) -> Result<&'static Scenario, String> {
 fn known<T>(
     what: &str,
     name: &str,
-    find: impl Fn(&str) -> Option<T>,
-    all: impl Iterator<Item: Into<String>>,
+    find: fn(&str) -> Option<T>,
+    all: impl Iterator<Item = &'static str>,
 ) -> Result<T, String> {
     find(name).ok_or_else(|| {
-        let names: Vec<String> = all.map(Into::into).collect();
-        format!("no {what} {name:?}; there are {}", names.join(", "))
+        let names = all.collect::<Vec<_>>().join(", ");
+        format!("no {what} {name:?}; there are {names}")
     })
 }
 
 /// Runs the task of the arguments.
 pub fn main(args: &Args) -> ExitCode {
-    let good = if let Some(ticks) = args.small {
-        let kind = args.options.kind.map(|kind| kind.name);
-        match args.mutants {
-            true => small::hunt(ticks, kind),
-            false => small::explore(ticks, kind),
-        }
-    } else if args.mutants {
-        hunt_mutants(args)
-    } else if args.expected {
-        expect(args)
-    } else if args.scenarios {
-        run_scenarios(args)
-    } else if args.options.told {
-        tell(args)
-    } else {
-        run_seeds(args)
+    let kind = args.options.kind.map(|kind| kind.name);
+    let good = match args.small {
+        Some(ticks) if args.mutants => small::hunt(ticks, kind),
+        Some(ticks) => small::explore(ticks, kind),
+        None if args.mutants => hunt_mutants(args),
+        None if args.expected => expect(args),
+        None if args.scenarios => run_scenarios(args),
+        None if args.options.told => tell(args),
+        None => run_seeds(args),
     };
-    if good {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    ExitCode::from(u8::from(!good))
 }
 
 fn tell(args: &Args) -> bool {
     let report = run(args.first(), &args.options);
-    for line in &report.story {
-        println!("{line}");
-    }
-    println!(
-        "{} grants, {} violations",
-        report.tally.grants,
-        report.violations.len()
-    );
-    report.violations.is_empty()
+    report.story.iter().for_each(|line| println!("{line}"));
+    let (grants, broken) = (report.tally.grants, report.violations.len());
+    println!("{grants} grants, {broken} violations");
+    broken == 0
 }
 
 fn run_seeds(args: &Args) -> bool {
-    let sum = batch::seeds(
-        args.first(),
-        args.seeds.unwrap_or(1000),
-        &args.options,
-        false,
-    );
+    let count = args.seeds.unwrap_or(1000);
+    let sum = batch::seeds(args.first(), count, &args.options, false);
     println!("{sum}");
     if args.options.mutant.is_none() {
         // `cargo xtask evidence` reads the line.
         let scenario = args.options.scenario.map(|scenario| scenario.name);
         let kinds = sum.kinds.iter().map(|(kind, tally)| (kind, tally.totals()));
         let kinds: BTreeMap<_, _> = kinds.collect();
-        let totals = json!({"record": "seeds", "scenario": scenario, "kinds": kinds});
+        let broken: Vec<_> = sum.broken.iter().map(|report| report.seed).collect();
+        let totals = json!({
+            "record": "seeds", "scenario": scenario, "kinds": kinds,
+            "first": args.first(), "count": count, "broken": broken,
+        });
         println!("{totals}");
     }
     let lacking = sum.lacking(&args.options);
@@ -220,11 +186,8 @@ fn run_seeds(args: &Args) -> bool {
         println!("these seeds show nothing: {what}");
     }
     for report in sum.broken.iter().take(20) {
-        let violation = &report.violations[0];
-        println!(
-            "seed {}: {} is broken: {}",
-            report.seed, violation.promise, violation.what
-        );
+        let Violation { promise, what, .. } = &report.violations[0];
+        println!("seed {}: {promise} is broken: {what}", report.seed);
         println!("  {}", args.replay(report));
     }
     if let Some(first) = sum.broken.first() {
@@ -234,14 +197,11 @@ fn run_seeds(args: &Args) -> bool {
             ..args.options.clone()
         };
         let story = run(first.seed, &told).story;
-        let end = story
-            .iter()
-            .position(|line| line.contains("!!!"))
-            .unwrap_or_else(|| story.len().saturating_sub(1));
+        let broken = story.iter().position(|line| line.contains("!!!"));
+        let end = broken.map_or(story.len(), |at| at + 1);
         println!("the end of the story of seed {}:", first.seed);
-        for line in &story[end.saturating_sub(60)..=end.min(story.len().saturating_sub(1))] {
-            println!("{line}");
-        }
+        let lines = &story[end.saturating_sub(61)..end];
+        lines.iter().for_each(|line| println!("{line}"));
     }
     sum.broken.is_empty() && lacking.is_empty()
 }
@@ -280,8 +240,7 @@ fn hunt_mutants(args: &Args) -> bool {
     for &(kind, mutant) in &hunted {
         let end = match batch::hunt(kind, mutant, args.first(), most) {
             Some(report) => {
-                let violation = &report.violations[0];
-                let (promise, what) = (violation.promise, &violation.what);
+                let Violation { promise, what, .. } = &report.violations[0];
                 format!("found at seed {:5} by {promise:4} {what}", report.seed)
             }
             None => {

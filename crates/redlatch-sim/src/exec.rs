@@ -8,12 +8,12 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    task::{Context, Poll, Wake, Waker},
+    task::{Context, Wake, Waker},
 };
 
 use redlatch_core::runtime::BoxFuture;
 
-use crate::{rng::Rng, world::Event};
+use crate::{rng::Rng, world::World};
 
 /// The number of a process: one life of one client.
 pub type ProcId = usize;
@@ -33,7 +33,7 @@ type Ready = BTreeSet<usize>;
 struct State {
     rng: Rng,
     tasks: Vec<Option<Task>>,
-    due: BTreeMap<(u64, u64), Due>,
+    due: BTreeMap<(u64, u64), Event>,
     seq: u64,
     procs: Vec<Proc>,
     /// Tasks of processes that died without running their destructors.
@@ -44,7 +44,7 @@ struct State {
 struct Task {
     proc: ProcId,
     future: Option<BoxFuture<()>>,
-    waker: Arc<TaskWaker>,
+    waker: Waker,
 }
 
 /// The state of a process.
@@ -64,32 +64,8 @@ enum Fate {
     Dead,
 }
 
-enum Due {
-    Wake(Waker),
-    Event(Event),
-}
-
-/// The result of one step.
-#[derive(Debug)]
-pub enum Step {
-    /// A task was polled.
-    Polled,
-    /// Time advanced, and timers fired.
-    Fired,
-    /// An event is due for the world to handle.
-    Event(Event),
-    /// Nothing is left to do.
-    Idle,
-}
-
-/// The way in which a process dies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Death {
-    /// It unwinds: all its tasks are dropped.
-    Unwound,
-    /// It is killed: no destructor runs.
-    Killed,
-}
+/// What happens at its time.
+type Event = Box<dyn FnOnce(&mut World) + Send>;
 
 impl Exec {
     /// Starts at time zero. Timers fire up to `timer_late` µs late.
@@ -135,41 +111,33 @@ impl Exec {
             return;
         }
         let id = state.tasks.len();
-        let waker = Arc::new(TaskWaker {
-            id,
-            ready: Arc::clone(&self.ready),
-        });
+        let ready = Arc::clone(&self.ready);
         state.tasks.push(Some(Task {
             proc,
             future: Some(future),
-            waker,
+            waker: Arc::new(TaskWaker { id, ready }).into(),
         }));
         drop(state);
         lock(&self.ready).insert(id);
     }
 
-    /// Schedules `event` for the time `at`.
-    pub fn schedule(&self, at: u64, event: Event) {
-        let mut state = self.state();
-        state.seq += 1;
-        let key = (at, state.seq);
-        state.due.insert(key, Due::Event(event));
+    /// Lets `event` happen at the time `at`.
+    pub fn schedule(&self, at: u64, event: impl FnOnce(&mut World) + Send + 'static) {
+        self.state().enter(at, Box::new(event));
     }
 
-    /// Schedules `event` for `span` µs from now.
-    pub fn after(&self, span: u64, event: Event) {
+    /// Lets `event` happen `span` µs from now.
+    pub fn after(&self, span: u64, event: impl FnOnce(&mut World) + Send + 'static) {
         self.schedule(self.now() + span, event);
     }
 
     /// Sets a timer. The returned key cancels it.
     pub(crate) fn timer(&self, at: u64, waker: Waker) -> (u64, u64) {
         let mut state = self.state();
-        state.seq += 1;
-        let late = state.timer_late;
-        let late = state.rng.below(late + 1);
-        let key = (at.max(self.now()) + late, state.seq);
-        state.due.insert(key, Due::Wake(waker));
-        key
+        let latest = state.timer_late;
+        let late = state.rng.below(latest + 1);
+        let at = at.max(self.now()) + late;
+        state.enter(at, Box::new(|_: &mut World| waker.wake()))
     }
 
     pub(crate) fn cancel(&self, key: (u64, u64)) {
@@ -201,24 +169,18 @@ impl Exec {
         }
     }
 
-    /// Ends a process.
-    pub fn kill(&self, proc: ProcId, death: Death) {
+    /// Ends a process. If it `unwinds`, all its tasks are dropped. Otherwise no destructor runs.
+    pub fn kill(&self, proc: ProcId, unwinds: bool) {
         let mut state = self.state();
         state.procs[proc].fate = Fate::Dead;
         state.procs[proc].parked.clear();
-        let mut dead = Vec::new();
-        for slot in &mut state.tasks {
-            if slot.as_ref().is_some_and(|task| task.proc == proc) {
-                dead.extend(slot.take().and_then(|task| task.future));
-            }
+        let take = |slot: &mut Option<Task>| slot.take_if(|task| task.proc == proc)?.future;
+        let mut dead: Vec<_> = state.tasks.iter_mut().filter_map(take).collect();
+        if !unwinds {
+            state.graveyard.append(&mut dead);
         }
-        match death {
-            Death::Killed => state.graveyard.extend(dead),
-            Death::Unwound => {
-                drop(state);
-                drop(dead);
-            }
-        }
+        drop(state);
+        drop(dead);
     }
 
     /// Tells whether a process runs or is paused.
@@ -242,25 +204,17 @@ impl Exec {
     }
 
     /// Performs one step: polls one ready task, or advances the time to the next event or timer.
-    pub fn step(&self) -> Step {
+    /// Tells whether it has polled a task; `None` if nothing is left to do.
+    pub fn step(&self, world: &mut World) -> Option<bool> {
         while let Some(id) = self.pick() {
             if self.poll(id) {
-                return Step::Polled;
+                return Some(true);
             }
         }
-        let mut state = self.state();
-        let Some(((at, _), due)) = state.due.pop_first() else {
-            return Step::Idle;
-        };
-        drop(state);
+        let ((at, _), event) = self.state().due.pop_first()?;
         self.now.fetch_max(at, Ordering::Relaxed);
-        match due {
-            Due::Wake(waker) => {
-                waker.wake();
-                Step::Fired
-            }
-            Due::Event(event) => Step::Event(event),
-        }
+        event(world);
+        Some(false)
     }
 
     /// Drops all remaining tasks and events, so that they do not keep each other alive.
@@ -306,28 +260,22 @@ impl Exec {
             return false;
         }
         // The poll may call back into the executor and needs its lock, so the future is taken out.
-        let (Some(mut future), waker) = (task.future.take(), Arc::clone(&task.waker)) else {
+        let (Some(mut future), waker) = (task.future.take(), task.waker.clone()) else {
             return false;
         };
         drop(state);
         // Each poll takes time, so tasks cannot loop for ever at one instant.
         self.now.fetch_add(1, Ordering::Relaxed);
-        let waker = Waker::from(waker);
         let done = future.as_mut().poll(&mut Context::from_waker(&waker));
-        let gone = match done {
-            Poll::Ready(()) => {
-                self.state().tasks[id] = None;
-                Some(future)
-            }
-            Poll::Pending => {
-                if let Some(task) = self.state().tasks[id].as_mut() {
-                    task.future = Some(future);
-                }
-                None
-            }
-        };
-        // The destructor runs without the lock for the same reason.
-        drop(gone);
+        let mut state = self.state();
+        let slot = &mut state.tasks[id];
+        if done.is_ready() {
+            *slot = None;
+        } else if let Some(task) = slot {
+            task.future = Some(future);
+        }
+        // The destructor of a future that is over runs without the lock for the same reason.
+        drop(state);
         true
     }
 
@@ -336,11 +284,18 @@ impl Exec {
     }
 }
 
+impl State {
+    fn enter(&mut self, at: u64, event: Event) -> (u64, u64) {
+        self.seq += 1;
+        let key = (at, self.seq);
+        self.due.insert(key, event);
+        key
+    }
+}
+
 impl fmt::Debug for Exec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Exec")
-            .field("now", &self.now())
-            .finish_non_exhaustive()
+        f.debug_struct("Exec").finish_non_exhaustive()
     }
 }
 

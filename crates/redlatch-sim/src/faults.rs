@@ -1,5 +1,7 @@
 //! The classes of faults, and the faults of one seed.
 
+use clap::ValueEnum;
+
 use crate::rng::Rng;
 
 /// Defines an enum whose constant `ALL` lists its variants in the order of their definition.
@@ -21,7 +23,7 @@ pub(crate) use listed;
 listed! {
     /// One class of faults: first those that seeds draw, and then those that only a scenario or the
     /// command line enables.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
     pub enum Fault {
         /// A connection attempt fails.
         DialFailure,
@@ -118,19 +120,8 @@ impl Fault {
 
     /// Returns the name of the class on the command line.
     pub fn name(self) -> String {
-        let mut name = String::new();
-        for letter in format!("{self:?}").chars() {
-            if letter.is_uppercase() && !name.is_empty() {
-                name.push('-');
-            }
-            name.push(letter.to_ascii_lowercase());
-        }
-        name
-    }
-
-    /// Finds a class by its name.
-    pub fn find(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|fault| fault.name() == name)
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
     /// Tells whether the fault occurs at its own times, and not with each message.
@@ -160,17 +151,9 @@ impl Fault {
         )
     }
 
-    /// Tells whether the server loses state that it has acknowledged.
-    pub const fn forgets(self) -> bool {
-        matches!(
-            self,
-            Self::LossyFailover | Self::EmptyRestart | Self::OldSnapshot | Self::FlushAll
-        )
-    }
-
     /// Tells whether two holders are expected after the fault.
-    const fn is_expected(self) -> bool {
-        self.forgets() || matches!(self, Self::ClockStep)
+    fn is_expected(self) -> bool {
+        Self::EXPECTED.contains(&self) || matches!(self, Self::OldSnapshot | Self::FlushAll)
     }
 }
 
@@ -208,37 +191,27 @@ impl Faults {
             0 => Fault::PubSubCut,
             _ => Fault::ALL[rng.index(Fault::DRAWN)],
         };
-        for fault in Fault::ALL.into_iter().take(Fault::DRAWN) {
-            let drawn = if density == 1 {
-                fault == single
-            } else {
-                rng.chance(if calm && fault.is_harmless() {
-                    300
-                } else {
-                    density
-                })
+        for (at, fault) in Fault::ALL.into_iter().enumerate() {
+            let forced = forced.contains(&fault);
+            let drawn = match density {
+                _ if at >= Fault::DRAWN => false,
+                1 => fault == single,
+                _ if calm && fault.is_harmless() => rng.chance(300),
+                _ => rng.chance(density),
             };
-            let on = forced.contains(&fault) || (drawn && !fault.is_expected());
-            let rate = if matches!(fault, Fault::LateBytes | Fault::Torn) {
-                rng.between(200, 1000)
-            } else if fault.is_timed() {
-                rng.between(1, 10)
-            } else {
-                rng.between(2, 60)
-            };
-            if on {
-                faults.rates[fault as usize] = rate;
+            if at >= Fault::DRAWN && !forced {
+                continue;
             }
-        }
-        for fault in Fault::ALL.into_iter().skip(Fault::DRAWN) {
-            if forced.contains(&fault) {
-                let rate = match fault {
-                    Fault::Doubled => rng.between(50, 500),
-                    Fault::Strange => rng.between(5, 150),
-                    Fault::LateReply => rng.between(50, 300),
-                    _ => rng.between(1, 10),
-                };
-                faults.rates[fault as usize] = rate;
+            let rate = match fault {
+                Fault::LateBytes | Fault::Torn => rng.between(200, 1000),
+                Fault::Doubled => rng.between(50, 500),
+                Fault::Strange => rng.between(5, 150),
+                Fault::LateReply => rng.between(50, 300),
+                _ if fault.is_timed() => rng.between(1, 10),
+                _ => rng.between(2, 60),
+            };
+            if forced || (drawn && !fault.is_expected()) {
+                faults.rates[at] = rate;
             }
         }
         // A round trip longer than a sixth of a lease leaves no time for a hand-off, so P8 is

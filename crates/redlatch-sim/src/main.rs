@@ -10,11 +10,5 @@ use std::process::ExitCode;
 use redlatch_sim::cli;
 
 fn main() -> ExitCode {
-    match cli::Args::read() {
-        Ok(args) => cli::main(&args),
-        Err(message) => {
-            eprintln!("{message}");
-            ExitCode::from(2)
-        }
-    }
+    cli::main(&cli::Args::read())
 }

@@ -110,10 +110,8 @@ impl Mutant {
         if cfg!(redlatch_sim) || !matches!(self.what, What::Client(_)) {
             return Ok(());
         }
-        Err(format!(
-            "{} needs a build with --cfg redlatch_sim, as `cargo xtask sim` makes it",
-            self.name
-        ))
+        let needs = "needs a build with --cfg redlatch_sim, as `cargo xtask sim` makes it";
+        Err(format!("{} {needs}", self.name))
     }
 }
 
@@ -158,10 +156,12 @@ pub(crate) const fn client(name: &'static str, rule: Rule) -> Mutant {
     mutant(name, What::Client(rule))
 }
 
-/// Makes a mutant of a script in which the first text is replaced by the second.
+/// Makes a mutant of a script in which the first text is replaced by the second. What else is to be
+/// said of the mutant, such as `slow` or `under(…)`, stands before the texts.
 macro_rules! script {
-    ($name:expr, $source:expr, $from:literal => $to:literal) => {
+    ($name:expr, $source:expr, $($how:ident $(($of:expr))?,)* $from:literal => $to:literal) => {
         $crate::mutants::mutant($name, $crate::mutants::What::Script(&$source, $from, $to))
+            $(.$how($($of)?))*
     };
 }
 pub(crate) use script;

@@ -6,6 +6,7 @@ use redlatch_core::{Durability, family::SLOTS};
 
 use crate::{
     faults::{Fault, Faults},
+    names::NAMES,
     rng::Rng,
     runtime::Clock,
     scenarios::Scenario,
@@ -45,8 +46,9 @@ pub struct Plan {
     pub group: Group,
     /// The durability that callers ask for.
     pub durability: Durability,
-    /// Which replica takes over.
-    pub election: Election,
+    /// Whether the replica that has the most takes over, after all replicas have lost the master.
+    /// Otherwise any takes over that has data of it.
+    pub best: bool,
     /// The tasks of a client think until the next multiple of this many µs, so that their calls are
     /// ready together; zero if they do not.
     pub beat: u64,
@@ -57,9 +59,8 @@ impl Plan {
     pub fn draw(rng: &mut Rng, faults: &Faults) -> Self {
         let clients = usize::try_from(rng.between(2, 8)).unwrap_or(2);
         let drifts = faults.has(Fault::Drift);
-        let clocks = (0..clients)
-            .map(|_| draw_clock(rng, drifts, 1_000_000))
-            .collect();
+        let clocks = (0..clients).map(|_| draw_clock(rng, drifts, 1_000_000));
+        let clocks = clocks.collect();
         let server_clocks = vec![draw_clock(rng, drifts, SERVER_TIME)];
         // In some seeds few clients have many tasks, so that names pass between the tasks of one
         // client.
@@ -80,7 +81,7 @@ impl Plan {
             allowance: 0,
             group: Group::ONE,
             durability: Durability::Master,
-            election: Election::Any,
+            best: false,
             beat: 0,
         }
     }
@@ -96,7 +97,7 @@ impl Plan {
         }
         let mut between = |least, most| usize::try_from(rng.between(least, most)).unwrap_or(4);
         self.workers = between(4, 8);
-        self.names = between(4, 8);
+        self.names = between(4, NAMES.len() as u64);
         self.rounds = 40;
         self.beat = 1_000 * rng.between(2, 30);
         self
@@ -143,12 +144,11 @@ impl Plan {
         };
         let all = Durability::Replicas(u32::try_from(replicas).unwrap_or(1));
         // The replica that has the most takes over if one confirmation of two is enough.
-        (self.durability, self.election) = match (scenario.durable, rng.below(4)) {
-            (true, 0) if replicas == 2 => (Durability::Replicas(1), Election::Best),
-            (true, 1 | 2) => (Durability::Majority, Election::Best),
-            (true, _) => (all, Election::Any),
-            (false, 0) if replicas == 2 => (Durability::Replicas(1), Election::Any),
-            (false, _) => (Durability::Master, Election::Any),
+        (self.durability, self.best) = match (scenario.durable, rng.below(4)) {
+            (durable, 0) if replicas == 2 => (Durability::Replicas(1), durable),
+            (true, 1 | 2) => (Durability::Majority, true),
+            (true, _) => (all, false),
+            (false, _) => (Durability::Master, false),
         };
     }
 
@@ -205,12 +205,8 @@ impl Plan {
             Finding::Fixed => 0,
             _ => 3_000_000,
         };
-        dial + self.beyond() * 1020
-            + self.lease * 2040
-            + 6_000_000
-            + 2_400_000
-            + 1_000_000
-            + 600_000
+        let waits = 6_000_000 + 2_400_000 + 1_000_000 + 600_000;
+        dial + self.beyond() * 1020 + self.lease * 2040 + waits
     }
 }
 
@@ -238,15 +234,6 @@ pub enum Finding {
     Roles,
     /// It asks sentinels.
     Sentinels,
-}
-
-/// Which replica takes over from a master.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Election {
-    /// Any that has data of it.
-    Any,
-    /// The one that has the most, after all replicas have lost the master.
-    Best,
 }
 
 impl Group {

@@ -41,6 +41,11 @@ impl Rng {
         usize::try_from(self.below(len as u64)).unwrap_or(0)
     }
 
+    /// Draws one of these; `None` if there is none.
+    pub fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
+        from.get(self.index(from.len()))
+    }
+
     /// Returns true in `per_mille` of a thousand draws.
     pub const fn chance(&mut self, per_mille: u64) -> bool {
         self.below(1000) < per_mille

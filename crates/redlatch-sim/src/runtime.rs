@@ -183,16 +183,11 @@ impl Future for Sleep {
             return Poll::Pending;
         };
         let waker = context.waker();
-        if !self
-            .timer
-            .as_ref()
-            .is_some_and(|(_, set)| set.will_wake(waker))
-        {
+        let timer = self.timer.as_ref();
+        if !timer.is_some_and(|(_, set)| set.will_wake(waker)) {
             self.cancel();
-            let key = self
-                .runtime
-                .exec
-                .timer(self.runtime.clock.when(until), waker.clone());
+            let at = self.runtime.clock.when(until);
+            let key = self.runtime.exec.timer(at, waker.clone());
             self.timer = Some((key, waker.clone()));
         }
         Poll::Pending
@@ -203,6 +198,11 @@ impl Drop for Sleep {
     fn drop(&mut self) {
         self.cancel();
     }
+}
+
+/// Returns a span in microseconds.
+pub fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 
 const MILLION: u64 = 1_000_000;

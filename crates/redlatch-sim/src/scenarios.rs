@@ -41,23 +41,6 @@ pub struct Scenario {
     pub excused: &'static [&'static str],
 }
 
-/// The defaults of a scenario.
-const PLAIN: Scenario = Scenario {
-    name: "",
-    faults: &[],
-    alone: false,
-    masters: 1,
-    replicated: false,
-    kinds: &[],
-    durable: false,
-    last: None,
-    servers_differ: 0,
-    allowance: 0,
-    expects_trouble: false,
-    asked: &[],
-    excused: &[],
-};
-
 /// The kinds whose holds replicas confirm.
 const DURABLE: &[&str] = &["lock", "fair", "rwlock", "multi", "election"];
 
@@ -65,181 +48,157 @@ const DURABLE: &[&str] = &["lock", "fair", "rwlock", "multi", "election"];
 const ALL: &[Scenario] = &[
     // Servers in step replace each other, and clients allow for the difference of their clocks. A
     // waiter that is dead by one clock is alive by the next, so the order of arrival is undefined.
-    Scenario {
-        name: "clocks-within",
-        faults: &[Fault::PlannedFailover],
-        servers_differ: 2_500,
-        allowance: 2_500,
-        excused: &["order"],
-        ..PLAIN
-    },
+    scenario("clocks-within", &[Fault::PlannedFailover])
+        .clocks(2_500, 2_500)
+        .excuses(&["order"]),
     // The same, with clocks that differ by more than the allowance. Two holders are expected, and
     // tokens distinguish them.
-    Scenario {
-        name: "clocks-beyond",
-        faults: &[Fault::PlannedFailover],
-        servers_differ: 8_000,
-        allowance: 500,
-        expects_trouble: true,
-        asked: &["P7"],
-        ..PLAIN
-    },
+    scenario("clocks-beyond", &[Fault::PlannedFailover])
+        .clocks(8_000, 500)
+        .in_trouble(&["P7"]),
     // A server takes over without the last writes or those of seconds, with its own clock. Tokens
     // begin with the clock and so may fall. An owner that is used again may enter its own restored
     // hold, and renew a hold that it had lost.
-    Scenario {
-        name: "forgets-with-clocks",
-        faults: &[
-            Fault::PlannedFailover,
-            Fault::LossyFailover,
-            Fault::OldSnapshot,
-        ],
-        servers_differ: 2_500,
-        allowance: 2_500,
-        last: Some(Fault::OldSnapshot),
-        expects_trouble: true,
-        asked: &["P7"],
-        excused: &["P2", "P3", "P4"],
-        ..PLAIN
-    },
+    scenario("forgets-with-clocks", FORGETS_WITH_CLOCKS)
+        .clocks(2_500, 2_500)
+        .ends_with(Fault::OldSnapshot)
+        .in_trouble(&["P7"])
+        .excuses(&["P2", "P3", "P4"]),
     // Released, undone and given-up holds are restored, the last time right before the phase in
     // which every worker must acquire. A delayed reply whose grant was forgotten may arrive after a
     // later grant is known, and P2 is judged by what is known.
-    Scenario {
-        name: "comes-back",
-        faults: &[Fault::LossyFailover, Fault::OldSnapshot],
-        last: Some(Fault::OldSnapshot),
-        expects_trouble: true,
-        asked: &["P7"],
-        excused: &["P2"],
-        ..PLAIN
-    },
-    Scenario {
-        name: "comes-back-lately",
-        faults: &[Fault::LossyFailover],
-        last: Some(Fault::LossyFailover),
-        expects_trouble: true,
-        asked: &["P7"],
-        excused: &["P2"],
-        ..PLAIN
-    },
+    scenario("comes-back", &[Fault::LossyFailover, Fault::OldSnapshot])
+        .ends_with(Fault::OldSnapshot)
+        .in_trouble(&["P7"])
+        .excuses(&["P2"]),
+    scenario("comes-back-lately", &[Fault::LossyFailover])
+        .ends_with(Fault::LossyFailover)
+        .in_trouble(&["P7"])
+        .excuses(&["P2"]),
     // Permissions are revoked and granted again.
-    Scenario {
-        name: "refusals",
-        faults: &[Fault::Refusal, Fault::Cancel],
-        ..PLAIN
-    },
+    scenario("refusals", &[Fault::Refusal, Fault::Cancel]),
     // An outsider publishes forged notifications, and other messages are lost.
-    Scenario {
-        name: "forged-calls",
-        faults: &[Fault::ForgedCall, Fault::MessageLost],
-        ..PLAIN
-    },
+    scenario("forged-calls", &[Fault::ForgedCall, Fault::MessageLost]),
     // Single commands of all kinds get errors of unknown meaning.
-    Scenario {
-        name: "strange-words",
-        faults: &[Fault::Strange, Fault::Cancel],
-        ..PLAIN
-    },
+    scenario("strange-words", &[Fault::Strange, Fault::Cancel]),
     // Callers' times end while their requests are under way, and messages come in between.
-    Scenario {
-        name: "late-replies",
-        faults: &[Fault::LateReply],
-        ..PLAIN
-    },
+    scenario("late-replies", &[Fault::LateReply]),
     // One master of a cluster is dead, and clients start meanwhile. No other fault occurs, so that
     // each silence about a name of another master shows a mistake.
-    Scenario {
-        name: "dead-master",
-        faults: &[
-            Fault::MasterDown,
-            Fault::Crash,
-            Fault::Kill,
-            Fault::PowerLoss,
-        ],
-        alone: true,
-        masters: 3,
-        ..PLAIN
-    },
+    scenario("dead-master", DEAD_MASTER).only_this(3),
     // Slots of the names move between the masters of a cluster, key by key, and no other fault
     // occurs. While the keys of a name are split, waiters are not served, so no hand-off is prompt
     // and a bounded wait may end without an answer.
-    Scenario {
-        name: "moving-slots",
-        faults: &[Fault::SlotMove],
-        alone: true,
-        masters: 3,
-        excused: &["P8", "answered"],
-        ..PLAIN
-    },
+    scenario("moving-slots", &[Fault::SlotMove])
+        .only_this(3)
+        .excuses(&["P8", "answered"]),
     // A replica that lags takes over, and the former master goes on answering. Two holders are
     // expected, and tokens distinguish them.
-    Scenario {
-        name: "two-masters",
-        faults: &[Fault::TwoMasters],
-        replicated: true,
-        expects_trouble: true,
-        asked: &["P7"],
-        ..PLAIN
-    },
+    scenario("two-masters", &[Fault::TwoMasters])
+        .replicated()
+        .in_trouble(&["P7"]),
     // The same, but enough replicas confirm that no takeover loses a grant or a renewal. It may
     // lose a release.
-    Scenario {
-        name: "two-masters-durable",
-        faults: &[Fault::TwoMasters],
-        replicated: true,
-        durable: true,
-        kinds: DURABLE,
-        servers_differ: 1_000,
-        allowance: 1_000,
-        ..PLAIN
-    },
+    scenario("two-masters-durable", &[Fault::TwoMasters])
+        .durable()
+        .clocks(1_000, 1_000),
     // The same, with clocks that differ by more than the allowance.
-    Scenario {
-        name: "two-masters-apart",
-        faults: &[Fault::TwoMasters],
-        replicated: true,
-        durable: true,
-        kinds: DURABLE,
-        servers_differ: 8_000,
-        allowance: 500,
-        expects_trouble: true,
-        asked: &["P7"],
-        ..PLAIN
-    },
+    scenario("two-masters-apart", &[Fault::TwoMasters])
+        .durable()
+        .clocks(8_000, 500)
+        .in_trouble(&["P7"]),
     // An outsider publishes that a latch is open, or deleted.
-    Scenario {
-        name: "forged-openings",
-        faults: &[Fault::ForgedOpening, Fault::MessageLost],
-        kinds: &["latch"],
-        ..PLAIN
-    },
+    scenario("forged-openings", FORGED_OPENINGS).of_kinds(&["latch"]),
     // A latch is forgotten, and other clients set it again.
-    Scenario {
-        name: "forgotten-latch",
-        faults: &[Fault::FlushAll, Fault::OldSnapshot, Fault::EmptyRestart],
-        kinds: &["latch"],
-        expects_trouble: true,
-        asked: &["P12", "P13", "P5", "P7"],
-        ..PLAIN
-    },
+    scenario("forgotten-latch", FORGOTTEN)
+        .of_kinds(&["latch"])
+        .in_trouble(&["P12", "P13", "P5", "P7"]),
     // Half of the replies are lost, requests are doubled, and the server's clock is stepped.
-    Scenario {
-        name: "unheard-passes",
-        faults: &[Fault::ReplyLost, Fault::Doubled, Fault::ClockStep],
-        kinds: &["limit"],
-        ..PLAIN
-    },
+    scenario("unheard-passes", UNHEARD).of_kinds(&["limit"]),
     // The server forgets, which lets one more burst pass each time, besides what was taken ahead.
-    Scenario {
-        name: "forgotten-passes",
-        faults: &[Fault::FlushAll, Fault::OldSnapshot, Fault::EmptyRestart],
-        kinds: &["limit"],
-        expects_trouble: true,
-        asked: &["rate", "early"],
-        ..PLAIN
-    },
+    scenario("forgotten-passes", FORGOTTEN)
+        .of_kinds(&["limit"])
+        .in_trouble(&["rate", "early"]),
 ];
+
+const FORGETS_WITH_CLOCKS: &[Fault] = &[
+    Fault::PlannedFailover,
+    Fault::LossyFailover,
+    Fault::OldSnapshot,
+];
+const DEAD_MASTER: &[Fault] = &[
+    Fault::MasterDown,
+    Fault::Crash,
+    Fault::Kill,
+    Fault::PowerLoss,
+];
+const FORGOTTEN: &[Fault] = &[Fault::FlushAll, Fault::OldSnapshot, Fault::EmptyRestart];
+const FORGED_OPENINGS: &[Fault] = &[Fault::ForgedOpening, Fault::MessageLost];
+const UNHEARD: &[Fault] = &[Fault::ReplyLost, Fault::Doubled, Fault::ClockStep];
+
+const fn scenario(name: &'static str, faults: &'static [Fault]) -> Scenario {
+    Scenario {
+        name,
+        faults,
+        alone: false,
+        masters: 1,
+        replicated: false,
+        kinds: &[],
+        durable: false,
+        last: None,
+        servers_differ: 0,
+        allowance: 0,
+        expects_trouble: false,
+        asked: &[],
+        excused: &[],
+    }
+}
+
+/// What sets a scenario apart from the defaults.
+impl Scenario {
+    /// Servers with clocks that differ by so many ms replace each other.
+    const fn clocks(mut self, differ: u64, allowance: u64) -> Self {
+        (self.servers_differ, self.allowance) = (differ, allowance);
+        self
+    }
+
+    /// Two holders are expected. These promises are checked all the same.
+    const fn in_trouble(mut self, asked: &'static [&'static str]) -> Self {
+        (self.expects_trouble, self.asked) = (true, asked);
+        self
+    }
+
+    const fn excuses(mut self, promises: &'static [&'static str]) -> Self {
+        self.excused = promises;
+        self
+    }
+
+    const fn ends_with(mut self, fault: Fault) -> Self {
+        self.last = Some(fault);
+        self
+    }
+
+    /// No other faults occur in a cluster of so many masters.
+    const fn only_this(mut self, masters: usize) -> Self {
+        (self.alone, self.masters) = (true, masters);
+        self
+    }
+
+    const fn replicated(mut self) -> Self {
+        self.replicated = true;
+        self
+    }
+
+    const fn durable(mut self) -> Self {
+        self.durable = true;
+        self.replicated().of_kinds(DURABLE)
+    }
+
+    const fn of_kinds(mut self, kinds: &'static [&'static str]) -> Self {
+        self.kinds = kinds;
+        self
+    }
+}
 
 /// Lists all scenarios.
 pub fn all() -> impl Iterator<Item = &'static Scenario> {
@@ -256,12 +215,6 @@ impl Scenario {
     pub fn kinds(&self) -> Vec<Kind> {
         let kinds = KINDS.iter().copied();
         kinds.filter(|kind| kind.takes_part(self)).collect()
-    }
-
-    /// Draws the kind of a seed, with separate random numbers.
-    pub fn draw_kind(&self, seed: u64) -> Kind {
-        let kinds = self.kinds();
-        kinds[Rng::new(seed.rotate_left(32)).index(kinds.len())]
     }
 
     /// Draws the clock offsets in µs of the servers that may replace each other, relative to the

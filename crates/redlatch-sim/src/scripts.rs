@@ -16,7 +16,7 @@ use crate::names::{label, name_of};
 pub struct Ran<'a> {
     /// The original script, also if a planted fault ran instead of it.
     pub source: &'static Source,
-    args: Vec<Cow<'a, [u8]>>,
+    args: Vec<Cow<'a, str>>,
     keys: usize,
     reply: Cow<'a, Reply>,
     items: Vec<Value>,
@@ -32,9 +32,10 @@ impl<'a> Ran<'a> {
 
     fn of(command: &'a Command, reply: &'a Reply) -> Option<Self> {
         let source = called(command)?;
+        let args = command.args().skip(3);
         Some(Self {
             source,
-            args: command.args().skip(3).map(Cow::Borrowed).collect(),
+            args: args.map(|arg| Cow::Borrowed(text(arg))).collect(),
             keys: keys_of(command)?.len(),
             reply: Cow::Borrowed(reply),
             items: items(reply),
@@ -56,12 +57,11 @@ impl<'a> Ran<'a> {
         }
         let width = self.keys / entries;
         let client = shared.iter().find(|arg| arg.len() == CLIENT);
-        let whole = |arg: &Cow<'a, [u8]>| match client {
+        let whole = |arg: &Cow<'a, str>| match client {
             Some(client) if is_ids(arg) => Cow::Owned(whole_ids(client, arg)),
             _ => arg.clone(),
         };
-        let places = lines.iter().enumerate();
-        let served = places.map(|(place, line)| {
+        let served = lines.iter().enumerate().map(|(place, line)| {
             let keys = &keys[place * width..][..width];
             let own = own[place * list.own..][..list.own].iter().map(whole);
             let reply = Ok(Value::Bulk(line.as_bytes().to_vec()));
@@ -78,20 +78,21 @@ impl<'a> Ran<'a> {
 
     /// Returns `KEYS[at]`, counted from 1 as in the script's header.
     pub fn key(&self, at: usize) -> &str {
-        text(self.args[..self.keys].get(at - 1))
+        let key = self.args[..self.keys].get(at - 1);
+        key.map_or("", |key| key.as_ref())
     }
 
     /// Returns `ARGV[at]`, counted from 1 as in the script's header.
     pub fn arg(&self, at: usize) -> &str {
-        text(self.args.get(self.keys + at - 1))
+        let arg = self.args.get(self.keys + at - 1);
+        arg.map_or("", |arg| arg.as_ref())
     }
 
     /// Returns the client's channel and the numbers of the waiters that a script has withdrawn. The
     /// numbers begin at argument `from`.
     pub fn withdrawn(&self, from: usize) -> Option<(&str, Vec<&str>)> {
-        let numbers = (from..)
-            .map(|at| self.arg(at))
-            .take_while(|it| !it.is_empty());
+        let numbers = (from..).map(|at| self.arg(at));
+        let numbers = numbers.take_while(|it| !it.is_empty());
         (self.verdict() == "struck").then(|| (self.arg(2), numbers.collect()))
     }
 
@@ -104,12 +105,11 @@ impl<'a> Ran<'a> {
         let first = (3..=items).find(|&at| self.text(at) == Some("granted"));
         let all = first.into_iter().flat_map(|first| (first..).step_by(3));
         all.map_while(move |at| {
-            let mut numbers = self.text(at + 2)?.split('.').skip(1).map(str::parse::<u64>);
-            let mut number = || numbers.next()?.ok();
+            let mut numbers = numbers(self.text(at + 2)?);
             Some(Given {
                 attempt: self.text(at + 1)?,
-                token: number()?,
-                ends: number()?,
+                token: numbers.next()?,
+                ends: numbers.next()?,
             })
         })
     }
@@ -151,6 +151,11 @@ impl<'a> Ran<'a> {
     }
 }
 
+/// Returns the numbers of a grant `g<nonce>.<token>.<ends>.…`, without the nonce.
+pub(crate) fn numbers(grant: &str) -> impl Iterator<Item = u64> {
+    grant.split('.').skip(1).map_while(|it| it.parse().ok())
+}
+
 /// A grant that a script has made on behalf of a waiter.
 #[derive(Clone, Copy, Debug)]
 pub struct Given<'a> {
@@ -169,7 +174,6 @@ impl fmt::Display for Ran<'_> {
             write!(f, " on {}", label(name))?;
         }
         for arg in &self.args[self.keys..] {
-            let arg = text(Some(arg));
             // Attempts, owners and tokens are of interest. The other arguments are times and
             // addresses.
             let telling = arg.len() >= 16 || arg.contains(':');
@@ -192,19 +196,18 @@ impl fmt::Display for Ran<'_> {
 
 /// Tells whether an argument is a list of ids, or one. Other arguments that have a colon begin with
 /// another word.
-fn is_ids(arg: &[u8]) -> bool {
-    let first = arg.split(|&byte| byte == b' ').next().unwrap_or_default();
-    first.contains(&b':')
+fn is_ids(arg: &str) -> bool {
+    let first = arg.split(' ').next();
+    first.is_some_and(|first| first.contains(':'))
 }
 
 /// Puts the client in front of the ids that have none.
-fn whole_ids(client: &[u8], ids: &[u8]) -> Vec<u8> {
-    let ids = ids.split(|&byte| byte == b' ');
-    let ids = ids.map(|id| match id {
-        [b':', ..] => [client, id].concat(),
-        _ => id.to_vec(),
+fn whole_ids(client: &str, ids: &str) -> String {
+    let ids = ids.split(' ').map(|id| match id.starts_with(':') {
+        true => format!("{client}{id}"),
+        false => id.to_owned(),
     });
-    ids.collect::<Vec<_>>().join(&b' ')
+    ids.collect::<Vec<_>>().join(" ")
 }
 
 /// The length of a client's id.
@@ -281,10 +284,8 @@ fn items(reply: &Reply) -> Vec<Value> {
     }
 }
 
-fn text<'a>(bytes: Option<&'a Cow<'_, [u8]>>) -> &'a str {
-    bytes
-        .and_then(|bytes| std::str::from_utf8(bytes).ok())
-        .unwrap_or_default()
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap_or_default()
 }
 
 /// All scripts by their digests and by their texts.

@@ -38,13 +38,8 @@ impl Server {
             let at = used.iter().position(|engine| engine.model() == model)?;
             Some(used.swap_remove(at))
         });
-        let engine = used.map_or_else(
-            || Engine::new(model, now),
-            |mut engine| {
-                engine.start_over(now);
-                engine
-            },
-        );
+        let mut engine = used.unwrap_or_else(|| Engine::new(model, now));
+        engine.start_over(now);
         Self {
             engine: Some(engine),
             clock,
@@ -75,18 +70,13 @@ impl Server {
         Engine::execute(self, session, command, time)
     }
 
-    /// Restarts with the data of `snapshot`.
-    pub fn restart(&mut self, snapshot: &Snapshot, at: u64) {
+    /// Restarts with the data of `snapshot`, or replaces the server by another, whose clock is
+    /// `ahead` microseconds ahead of the slowest.
+    pub fn restart(&mut self, snapshot: &Snapshot, ahead: Option<u64>, at: u64) {
+        self.ahead = ahead.unwrap_or(self.ahead);
         let time = self.time(at);
         Engine::restart(self, snapshot, time);
         self.restarts += 1;
-    }
-
-    /// Replaces the server by another with the data of `snapshot`, whose clock is `ahead`
-    /// microseconds ahead of the slowest.
-    pub fn replace(&mut self, snapshot: &Snapshot, ahead: u64, at: u64) {
-        self.ahead = ahead;
-        self.restart(snapshot, at);
     }
 
     /// Makes it a replica, which refuses writes, or a master.
@@ -100,18 +90,16 @@ impl Deref for Server {
 
     #[expect(clippy::expect_used, reason = "it is there until it is dropped")]
     fn deref(&self) -> &Engine {
-        self.engine
-            .as_ref()
-            .expect("it is there until it is dropped")
+        let engine = self.engine.as_ref();
+        engine.expect("it is there until it is dropped")
     }
 }
 
 impl DerefMut for Server {
     #[expect(clippy::expect_used, reason = "it is there until it is dropped")]
     fn deref_mut(&mut self) -> &mut Engine {
-        self.engine
-            .as_mut()
-            .expect("it is there until it is dropped")
+        let engine = self.engine.as_mut();
+        engine.expect("it is there until it is dropped")
     }
 }
 

@@ -1,81 +1,59 @@
 //! Forged messages.
 
-use std::collections::BTreeSet;
-
 use redlatch_core::runtime::Push;
 use redlatch_embedded::engine::KeyDump;
 
-use super::{ConnId, Downward, Net, State};
+use super::{ConnId, Downward, Net};
 use crate::{
-    exec::lock,
     faults::Fault,
     names::{NAMES, name_of},
     workload::{field, members},
+    world::keep,
 };
 
-/// The messages and subscriptions on the connections, from which messages are forged. They are only
-/// recorded in runs with forged messages.
-#[derive(Debug, Default)]
-pub(super) struct Heard {
-    /// The subscriptions of each connection.
-    listeners: BTreeSet<(ConnId, Vec<u8>)>,
-    /// The latest messages, with their channels.
-    messages: Vec<(Vec<u8>, Vec<u8>)>,
-}
+/// A channel, and what is said on it.
+pub(super) type Message = (Vec<u8>, Vec<u8>);
 
-impl State {
-    /// Records a push to a client.
+impl Net {
+    /// Records a push to a client, in runs with forged messages.
     pub(super) fn overhear(&mut self, id: ConnId, push: &Push) {
         if !self.faults.has(Fault::ForgedCall) && !self.faults.has(Fault::ForgedOpening) {
             return;
         }
-        match push {
+        match push.clone() {
             Push::Subscribed(channel) => {
-                self.heard.listeners.insert((id, channel.clone()));
+                self.listeners.insert((id, channel));
             }
             Push::Unsubscribed(channel) => {
-                self.heard.listeners.remove(&(id, channel.clone()));
+                self.listeners.remove(&(id, channel));
             }
             Push::Message { channel, payload } => {
-                let message = (channel.clone(), payload.clone());
-                self.heard.messages.push(message);
-                if self.heard.messages.len() > REMEMBERED {
-                    self.heard.messages.remove(0);
-                }
+                keep(&mut self.messages, (channel, payload), REMEMBERED);
             }
         }
     }
 
-    fn keys(&self, now: u64) -> Vec<KeyDump> {
+    fn keys(&self) -> Vec<KeyDump> {
         let server = &self.servers[0];
-        server.dump(server.time(now))
+        server.dump(server.time(self.exec.now()))
     }
 
     /// Makes up a notification of a waiter: one that was notified before, one that never existed,
     /// one by the name alone, or one that is not the first. A waiter that a release may grant the
     /// name also gets a grant that no release has made.
-    fn make_call(&mut self, now: u64) -> Option<(Vec<u8>, Vec<u8>)> {
+    fn make_call(&mut self) -> Option<Message> {
         let way = self.rng.below(4);
         if way == 3 {
-            let keys = self.keys(now);
-            let mut waiters: Vec<_> = keys.iter().flat_map(waiting).collect();
-            if waiters.is_empty() {
-                return None;
-            }
-            let at = self.rng.index(waiters.len());
-            let (channel, mut call, ordered) = waiters.swap_remove(at);
+            let waiters: Vec<_> = self.keys().iter().flat_map(waiting).collect();
+            let (channel, mut call, ordered) = self.rng.pick(&waiters)?.clone();
             if ordered && self.rng.below(2) == 0 {
-                let time = self.servers[0].time(now);
+                let time = self.servers[0].time(self.exec.now());
                 let (nonce, token, ends) = (self.rng.next(), time.micros(), time.millis() + 5_000);
                 call.push_str(&format!(" g{nonce:016x}.{token}.{ends}.0"));
             }
             return Some((channel, call.into_bytes()));
         }
-        let heard = &self.heard.messages;
-        if heard.is_empty() {
-            return None;
-        }
-        let (channel, payload) = heard[self.rng.index(self.heard.messages.len())].clone();
+        let (channel, payload) = self.rng.pick(&self.messages)?.clone();
         let text = String::from_utf8_lossy(&payload).into_owned();
         let payload = match (way, text.rsplit_once(' ')) {
             (1, Some((key, number))) => {
@@ -90,59 +68,44 @@ impl State {
 
     /// Makes up a message that a latch is open or deleted: its present generation, or one that
     /// never existed.
-    fn make_opening(&mut self, now: u64) -> Option<(Vec<u8>, Vec<u8>)> {
-        let keys = self.keys(now);
+    fn make_opening(&mut self) -> Option<Message> {
+        let keys = self.keys();
         let latches = keys.iter().filter_map(|key| {
-            let text = String::from_utf8_lossy(&key.key).into_owned();
             let generation: u64 = field(key, "g")?.parse().ok()?;
-            Some((name_of(&text)?, generation))
+            Some((name_of(&String::from_utf8_lossy(&key.key))?, generation))
         });
         let latches: Vec<_> = latches.collect();
-        let (name, generation) = latches.get(self.rng.index(latches.len()))?;
-        let channels: Vec<_> = self
-            .heard
-            .listeners
-            .iter()
-            .filter(|(_, channel)| String::from_utf8_lossy(channel).contains(NAMES[*name]))
+        let &(name, generation) = self.rng.pick(&latches)?;
+        let channels = self.listeners.iter().map(|(_, channel)| channel);
+        let channels: Vec<_> = channels
+            .filter(|channel| String::from_utf8_lossy(channel).contains(NAMES[name]))
             .collect();
-        let (_, channel) = channels.get(self.rng.index(channels.len()))?;
-        let channel = channel.clone();
+        let channel = (*self.rng.pick(&channels)?).clone();
         let generation = match self.rng.below(4) {
             0 => generation + 1,
-            _ => *generation,
+            _ => generation,
         };
         let fate = ["open", "deleted"][self.rng.index(2)];
         Some((channel, format!("{fate} {generation}").into_bytes()))
     }
-}
 
-impl Net {
     /// Sends a forged message to all subscribers of a channel. Returns its description, if there is
     /// a message to forge.
-    pub fn forge(&self, fault: Fault) -> Option<String> {
-        let mut state = lock(&self.state);
-        let now = self.exec.now();
+    pub fn forge(&mut self, fault: Fault) -> Option<String> {
         let (channel, payload) = match fault {
-            Fault::ForgedOpening => state.make_opening(now)?,
-            _ => state.make_call(now)?,
+            Fault::ForgedOpening => self.make_opening()?,
+            _ => self.make_call()?,
         };
-        let listeners = state.heard.listeners.iter();
-        let listeners: Vec<_> = listeners
-            .filter(|(_, other)| *other == channel)
-            .map(|&(id, _)| id)
-            .collect();
-        let said = format!(
-            "{:?} is said on {} to {} listeners",
-            String::from_utf8_lossy(&payload),
-            String::from_utf8_lossy(&channel),
-            listeners.len()
-        );
+        let listeners = self.listeners.iter();
+        let listeners = listeners.filter(|(_, other)| *other == channel);
+        let listeners: Vec<_> = listeners.map(|&(id, _)| id).collect();
+        let text = String::from_utf8_lossy;
+        let (what, on, many) = (text(&payload), text(&channel), listeners.len());
+        let said = format!("{what:?} is said on {on} to {many} listeners");
         for id in listeners {
-            let push = Push::Message {
-                channel: channel.clone(),
-                payload: payload.clone(),
-            };
-            self.post_down(&mut state, id, Downward::Push(push));
+            let (channel, payload) = (channel.clone(), payload.clone());
+            let push = Push::Message { channel, payload };
+            self.post_down(id, Downward::Push(push));
         }
         Some(said)
     }

@@ -2,27 +2,28 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use redlatch_core::runtime::{Command, Outcome, Purpose, Push};
+use redlatch_core::runtime::{Command, Outcome, Push};
 use redlatch_embedded::engine::SessionId;
 use tokio::sync::{mpsc, oneshot};
 
-use super::replicas::Waiting;
+use super::{masters::Seat, replicas::Waiting};
 use crate::exec::ProcId;
 
 /// The number of a connection.
 pub type ConnId = usize;
 
 /// One connection.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Link {
     /// The server of the connection.
     pub(super) node: usize,
-    /// The master of the cluster, or zero.
-    pub(super) master: usize,
+    /// The server that the client has dialled: a master of a cluster may be a door to the server.
+    pub(super) master: Seat,
     pub(super) proc: ProcId,
     /// The number of the client.
     pub(super) client: usize,
-    pub(super) purpose: Purpose,
+    /// Whether it is for subscriptions.
+    pub(super) pubsub: bool,
     pub(super) session: Option<SessionId>,
     /// Whether the client's end is open.
     pub(super) open: bool,
@@ -42,6 +43,14 @@ pub(super) struct Link {
     pub(super) asking: bool,
     /// The channels of shards to which it was subscribed.
     pub(super) shards: BTreeSet<Vec<u8>>,
+}
+
+impl Link {
+    /// Holds up all data until then.
+    pub(super) fn hold(&mut self, until: u64) {
+        self.upward.hold(until);
+        self.downward.hold(until);
+    }
 }
 
 /// One direction of a connection.

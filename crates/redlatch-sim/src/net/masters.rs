@@ -4,39 +4,18 @@
 //! Without replicas, all masters of a cluster are doors to one engine, so they share its clock, and
 //! a message of one reaches the subscribers of all. With replicas, each server has its own engine.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use redlatch_core::{
     family::{SLOTS, slot_of},
-    runtime::{Command, Reply, ServerError, Value},
+    runtime::{Command, Reply, Value},
 };
 
-use super::{Net, State, moving::Moving};
-use crate::{
-    names::label,
-    plan::{Finding, Group},
-    server::Server,
-};
+use super::{ConnId, Net, refusals::error};
+use crate::{names::label, plan::Finding, server::Server};
 
 /// The number of a server that clients dial, or of a sentinel.
 pub type Seat = usize;
-
-/// All servers and sentinels, and what each of them knows.
-#[derive(Debug)]
-pub(super) struct Masters {
-    pub(super) group: Group,
-    health: Vec<Health>,
-    /// The time of the last death.
-    last_death: u64,
-    /// Per server and sentinel, the master of each shard as far as it knows.
-    known: Vec<Vec<Post>>,
-    /// Per shard, the present master.
-    pub(super) posts: Vec<Post>,
-    /// The slots that were given to other masters.
-    pub(super) moved: BTreeMap<u16, Seat>,
-    /// The slot that moves.
-    pub(super) moving: Option<Moving>,
-}
 
 /// The appointment of a master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,15 +24,6 @@ pub struct Post {
     pub epoch: u64,
     /// The master.
     pub seat: Seat,
-}
-
-/// The health of a master.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Health {
-    /// It has served since this time.
-    Up(u64),
-    /// It is dead, and refuses connections or does not answer.
-    Down(Death),
 }
 
 /// How a master dies.
@@ -65,40 +35,18 @@ pub enum Death {
     Machine,
 }
 
-impl Masters {
-    pub(super) fn new(group: Group) -> Self {
-        let first = |shard| Post {
-            epoch: 0,
-            seat: group.seats(shard).start,
-        };
-        let posts: Vec<_> = (0..group.shards).map(first).collect();
-        let all = group.all();
-        Self {
-            group,
-            health: vec![Health::Up(0); all],
-            last_death: 0,
-            known: vec![posts.clone(); all],
-            posts,
-            moved: BTreeMap::new(),
-            moving: None,
+impl Net {
+    /// Lets the dead master serve again, with its data.
+    pub(super) fn revive(&mut self) {
+        if let Some((seat, _)) = self.dead.take() {
+            self.since[seat] = self.exec.now();
         }
-    }
-
-    /// Lets all masters serve again.
-    pub(super) fn heal(&mut self, now: u64) {
-        let dead = self
-            .health
-            .iter_mut()
-            .filter(|health| matches!(health, Health::Down(_)));
-        dead.for_each(|health| *health = Health::Up(now));
     }
 
     /// Returns how a master has died, if it is dead.
     pub(super) fn death(&self, seat: Seat) -> Option<Death> {
-        match self.health.get(seat)? {
-            Health::Up(_) => None,
-            Health::Down(death) => Some(*death),
-        }
+        let (_, death) = self.dead.filter(|&(dead, _)| dead == seat)?;
+        Some(death)
     }
 
     /// Tells whether a server believes that it is a master.
@@ -107,54 +55,10 @@ impl Masters {
         shard.is_none_or(|shard| self.known[seat][shard].seat == seat)
     }
 
-    /// Records at one server or sentinel who is in charge. Returns false if it knows that already,
-    /// or knows of a later appointment.
-    pub(super) fn learn(&mut self, seat: Seat, shard: usize, post: Post) -> bool {
-        let known = &mut self.known[seat][shard];
-        let news = known.epoch < post.epoch;
-        if news {
-            *known = post;
-        }
-        news
-    }
-
     /// Returns the master of a slot, as far as a server knows.
     pub(super) fn owner(&self, seat: Seat, slot: u16) -> Seat {
         let drawn = || self.known[seat][self.group.shard_with(slot)].seat;
         self.moved.get(&slot).copied().unwrap_or_else(drawn)
-    }
-
-    /// Answers a command as a node of a cluster or a sentinel does, if the engine would answer
-    /// otherwise. `replicas` is the number of replicas that follow the server, and `slot` is that
-    /// of the command.
-    pub(super) fn answer(
-        &self,
-        seat: Seat,
-        replicas: usize,
-        command: &Command,
-        slot: Option<u16>,
-    ) -> Option<Reply> {
-        if self.group.finding == Finding::Fixed {
-            return None;
-        }
-        let args: Vec<_> = command.args().collect();
-        match args[..] {
-            [b"CLUSTER", b"SLOTS"] => return Some(Ok(self.slots(seat))),
-            [b"SENTINEL", what, _] => return Some(Ok(self.watched(seat, what))),
-            [b"ROLE"] if self.group.replicas > 0 && self.leads(seat) => {
-                let replicas = vec![list(["sim", "0", "0"]); replicas];
-                let role = vec![bulk("master"), Value::Int(0), Value::Array(replicas)];
-                return Some(Ok(Value::Array(role)));
-            }
-            _ if self.group.finding != Finding::Cluster => return None,
-            _ => {}
-        }
-        let slot = slot?;
-        let owner = self.owner(seat, slot);
-        (owner != seat).then(|| {
-            let port = PORT + owner;
-            Err(ServerError::parse(&format!("MOVED {slot} {HOST}:{port}")))
-        })
     }
 
     /// Returns the reply to `CLUSTER SLOTS`. A dead master without a replica keeps its slots.
@@ -196,53 +100,66 @@ impl Masters {
             _ => list([HOST, &port(seat)]),
         }
     }
-}
 
-impl Net {
-    /// Kills a master, unless one is dead. Returns whether it has died.
-    pub fn lose_master(&self, master: Seat, death: Death) -> bool {
-        let mut state = self.state();
-        if (0..state.masters.health.len()).any(|other| state.masters.death(other).is_some()) {
+    /// Answers a command as a node of a cluster or a sentinel does, if the engine would answer
+    /// otherwise. `slot` is that of the command.
+    pub(super) fn answer(&self, id: ConnId, command: &Command, slot: Option<u16>) -> Option<Reply> {
+        let (node, seat) = (self.conns[id].node, self.conns[id].master);
+        let args: Vec<_> = command.args().collect();
+        match (self.group.finding, &args[..]) {
+            (Finding::Fixed, _) => None,
+            (_, [b"CLUSTER", b"SLOTS"]) => Some(Ok(self.slots(seat))),
+            (_, [b"SENTINEL", what, _]) => Some(Ok(self.watched(seat, what))),
+            (_, [b"ROLE"]) if self.group.replicas > 0 && self.leads(seat) => {
+                let replicas = self.followers(node).count();
+                let replicas = vec![list(["sim", "0", "0"]); replicas];
+                let role = vec![bulk("master"), Value::Int(0), Value::Array(replicas)];
+                Some(Ok(Value::Array(role)))
+            }
+            (Finding::Cluster, _) => {
+                let slot = slot?;
+                let owner = self.owner(seat, slot);
+                let moved = || error(&format!("MOVED {slot} {HOST}:{}", PORT + owner));
+                (owner != seat).then(moved)
+            }
+            _ => None,
+        }
+    }
+
+    /// Kills a master for `span` µs, unless one is dead. Returns whether it has died.
+    pub fn lose_master(&mut self, master: Seat, death: Death, span: u64) -> bool {
+        if self.dead.is_some() {
             return false;
         }
-        state.masters.health[master] = Health::Down(death);
-        state.masters.last_death = self.exec.now();
+        self.dead = Some((master, death));
+        self.last_death = self.exec.now();
         let told = death == Death::Process;
-        self.sever(&mut state, |link| link.master == master, told);
+        self.sever(|link| link.master == master, told);
+        self.after(span, move |net| {
+            net.watch.say(|| format!("master {master} is back"));
+            net.revive();
+        });
         true
     }
 
-    /// Lets a dead master serve again, with its data.
-    pub fn restore_master(&self, master: Seat) {
-        let now = self.exec.now();
-        let mut state = self.state();
-        if state.masters.death(master).is_some() {
-            state.masters.health[master] = Health::Up(now);
-        }
-    }
-
     /// Tells whether no master has died since `time`.
-    pub fn nobody_died_since(&self, time: u64) -> bool {
-        self.state().masters.last_death <= time
+    pub const fn nobody_died_since(&self, time: u64) -> bool {
+        self.last_death <= time
     }
 
     /// Tells whether the masters of these names have served since `time`.
     pub fn lived_since(&self, names: &[usize], time: u64) -> bool {
-        let state = self.state();
-        let mut masters = names.iter().map(|&name| {
+        names.iter().all(|&name| {
             let slot = slot_of(label(name).as_bytes());
-            let shard = state.masters.group.shard_with(slot);
-            state.masters.health[state.masters.posts[shard].seat]
-        });
-        masters.all(|health| matches!(health, Health::Up(since) if since <= time))
+            let seat = self.posts[self.group.shard_with(slot)].seat;
+            self.death(seat).is_none() && self.since[seat] <= time
+        })
     }
-}
 
-impl State {
     /// Returns the servers that believe to be masters.
     pub fn leading(&self) -> impl Iterator<Item = &Server> {
         let servers = self.servers.iter().enumerate();
-        let leading = servers.filter(|(seat, _)| self.masters.leads(*seat));
+        let leading = servers.filter(|(seat, _)| self.leads(*seat));
         leading.map(|(_, server)| server)
     }
 }

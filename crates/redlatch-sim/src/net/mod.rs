@@ -16,62 +16,70 @@ mod transport;
 mod trouble;
 
 use std::{
-    collections::VecDeque,
-    fmt,
-    sync::{Arc, Mutex, MutexGuard},
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::{Arc, Mutex},
 };
 
-use redlatch_core::runtime::{Command, Purpose, Push};
+use redlatch_core::runtime::Push;
 
-use self::{forgery::Heard, link::Link, masters::Masters, refusals::Rights, replicas::Replicas};
+use self::{forgery::Message, link::Link, moving::Moving, refusals::Lack, replicas::Following};
 pub use self::{
     link::{ConnId, Downward, Upward},
     masters::{Death, Post, Seat},
-    replicas::Parcel,
-    serve::Copy,
-    takeover::{Apart, Side},
+    takeover::Apart,
     transport::{SimTransport, address_of, addresses},
 };
 use crate::{
-    exec::{Exec, lock},
+    exec::Exec,
     faults::{Fault, Faults},
     mutants::What,
     plan::Group,
     rng::Rng,
     server::Server,
     watch::Watch,
-    world::Event,
 };
 
 /// All connections, and their servers.
+#[derive(Debug)]
 pub struct Net {
     exec: Arc<Exec>,
-    state: Mutex<State>,
     watch: Arc<Watch>,
-}
-
-/// The state that the lock of the network protects.
-#[derive(Debug)]
-pub struct State {
     rng: Rng,
     conns: Vec<Link>,
     /// The servers, which are independent of each other; most kinds use one.
     pub servers: Vec<Server>,
     /// The rates of the faults; zero once the run is healed.
-    pub faults: Faults,
-    stopped: Vec<bool>,
-    /// The messages that reached each server while it was stopped.
-    inbox: Vec<VecDeque<(ConnId, Upward)>>,
-    /// Who is in charge of what.
-    masters: Masters,
-    /// What the replicas follow.
-    replicas: Replicas,
+    faults: Faults,
+    /// Per server, the messages that have reached it while it is stopped.
+    stopped: Vec<Option<VecDeque<(ConnId, Upward)>>>,
+    group: Group,
+    /// The master that is dead. It refuses connections or does not answer.
+    dead: Option<(Seat, Death)>,
+    /// Per server and sentinel, since when it serves, if it is not dead.
+    since: Vec<u64>,
+    /// The time of the last death.
+    last_death: u64,
+    /// Per server and sentinel, the master of each shard as far as it knows.
+    known: Vec<Vec<Post>>,
+    /// Per shard, the present master.
+    posts: Vec<Post>,
+    /// The slots that were given to other masters.
+    moved: BTreeMap<u16, Seat>,
+    /// The slot that moves.
+    moving: Option<Moving>,
+    /// Per server, what it follows; `None` for one that follows none.
+    follows: Vec<Option<Following>>,
+    /// Per server, the number of its effects that were sent to its followers.
+    sent: Vec<u64>,
+    streams: u64,
     /// A part of the servers and clients that cannot reach the rest.
     apart: Option<Apart>,
-    /// The permissions that users lack on the servers.
-    rights: Rights,
-    /// The recorded messages from which others are forged.
-    heard: Heard,
+    /// The periods in which permissions are missing. Without an entry all commands are permitted.
+    lacks: Vec<Lack>,
+    /// The subscriptions of each connection. Messages are forged from them.
+    listeners: BTreeSet<(ConnId, Vec<u8>)>,
+    /// The latest messages, from which others are forged.
+    messages: Vec<Message>,
     planted: Option<What>,
 }
 
@@ -85,88 +93,101 @@ impl Net {
         faults: Faults,
         planted: Option<What>,
         watch: Arc<Watch>,
-    ) -> Arc<Self> {
-        let net = Arc::new(Self {
+    ) -> Arc<Mutex<Self>> {
+        let first = |shard| Post {
+            epoch: 0,
+            seat: group.seats(shard).start,
+        };
+        let posts: Vec<_> = (0..group.shards).map(first).collect();
+        let mut net = Self {
             exec,
-            state: Mutex::new(State {
-                rng,
-                conns: Vec::new(),
-                faults,
-                stopped: vec![false; servers.len()],
-                inbox: servers.iter().map(|_| VecDeque::new()).collect(),
-                masters: Masters::new(group),
-                replicas: Replicas::new(servers.len()),
-                apart: None,
-                rights: Rights::default(),
-                heard: Heard::default(),
-                planted,
-                servers,
-            }),
             watch,
-        });
+            rng,
+            conns: Vec::new(),
+            faults,
+            stopped: servers.iter().map(|_| None).collect(),
+            group,
+            dead: None,
+            since: vec![0; group.all()],
+            last_death: 0,
+            known: vec![posts.clone(); group.all()],
+            posts,
+            moved: BTreeMap::new(),
+            moving: None,
+            follows: vec![None; servers.len()],
+            sent: vec![0; servers.len()],
+            streams: 0,
+            apart: None,
+            lacks: Vec::new(),
+            listeners: BTreeSet::new(),
+            messages: Vec::new(),
+            planted,
+            servers,
+        };
         net.begin_to_follow();
-        net
+        Arc::new(Mutex::new(net))
     }
 
-    /// Locks and returns the state, with servers and faults.
-    pub fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
+    /// Lets something happen at the time `at`.
+    fn at(&self, at: u64, event: impl FnOnce(&mut Self) + Send + 'static) {
+        self.exec.schedule(at, move |world| event(&mut world.net()));
+    }
+
+    /// Lets something happen `span` µs from now.
+    fn after(&self, span: u64, event: impl FnOnce(&mut Self) + Send + 'static) {
+        self.at(self.exec.now() + span, event);
     }
 
     /// Handles a message that has reached the server.
-    pub fn arrive_up(&self, id: ConnId, message: Upward) {
-        let mut state = self.state();
-        let link = &mut state.conns[id];
+    pub fn arrive_up(&mut self, id: ConnId, message: Upward) {
+        let link = &mut self.conns[id];
         let until = link.upward.held_until;
         if self.exec.now() < until {
-            return self.exec.schedule(until, Event::Up(id, message));
+            return self.at(until, move |net| net.arrive_up(id, message));
         }
         link.upward.arrived += 1;
-        let beyond = link
-            .upward
-            .limit
-            .map_or(0, |limit| link.upward.arrived.saturating_sub(limit));
+        let (node, way) = (link.node, link.upward);
+        let limit = way.limit.unwrap_or(way.arrived);
+        let beyond = way.arrived.saturating_sub(limit);
         let message = match message {
-            message if beyond == 0 => message,
-            Upward::Bye => Upward::Bye,
-            Upward::Request(request, batch, sent) if beyond == 1 => {
-                match self.tear(&mut state, id, batch) {
-                    Some(batch) => Upward::Request(request, batch, sent),
-                    None => return,
-                }
+            Upward::Request(request, mut batch, sent) if beyond == 1 => {
+                // The connection has broken within the pipeline, if that fault occurs.
+                let whole = batch.len();
+                let got = |part: usize| {
+                    format!("the server gets {part} of {whole} commands on connection {id}")
+                };
+                let Some(part) = self.tear(whole, got) else {
+                    return;
+                };
+                batch.truncate(part);
+                Upward::Request(request, batch, sent)
             }
-            _ => return,
+            Upward::Hello | Upward::Request(..) if beyond > 0 => return,
+            message => message,
         };
-        let node = state.conns[id].node;
-        if state.stopped[node] {
-            state.inbox[node].push_back((id, message));
-            return;
+        match &mut self.stopped[node] {
+            Some(inbox) => inbox.push_back((id, message)),
+            None => self.serve(id, message),
         }
-        self.serve(&mut state, id, message);
     }
 
-    /// Breaks the connection within a pipeline, if that fault occurs. Returns the part that the
-    /// server gets.
-    fn tear(&self, state: &mut State, id: ConnId, mut batch: Vec<Command>) -> Option<Vec<Command>> {
-        if batch.len() < 2 || !state.roll(Fault::Torn) {
+    /// Draws which part of a pipeline or of its replies gets through; `None` if that fault does not
+    /// occur.
+    fn tear(&mut self, whole: usize, tell: impl Fn(usize) -> String) -> Option<usize> {
+        if whole < 2 || !self.roll(Fault::Torn) {
             return None;
         }
-        let whole = batch.len();
-        batch.truncate(1 + state.rng.index(whole - 1));
-        let part = batch.len();
-        self.watch.fault(Fault::Torn, || {
-            format!("the server gets {part} of {whole} commands on connection {id}")
-        });
-        Some(batch)
+        let part = 1 + self.rng.index(whole - 1);
+        self.watch.fault(Fault::Torn, || tell(part));
+        Some(part)
     }
 
     /// Handles a message that has reached a client.
-    pub fn arrive_down(&self, id: ConnId, message: Downward) {
-        let mut state = self.state();
-        let link = &mut state.conns[id];
+    pub fn arrive_down(&mut self, id: ConnId, message: Downward) {
+        let link = &mut self.conns[id];
         let until = link.downward.held_until;
         if self.exec.now() < until {
-            return self.exec.schedule(until, Event::Down(id, message));
+            return self.at(until, move |net| net.arrive_down(id, message));
         }
         if !link.open {
             return;
@@ -186,84 +207,90 @@ impl Net {
                 // A client that learns of the subscription on a broken connection gets no messages
                 // over it.
                 if matches!(push, Push::Subscribed(_)) && !link.severed {
-                    self.watch.subscribed(link.proc);
+                    self.watch.hears(link.proc, true);
                 }
                 if let Some(pushes) = &link.pushes {
                     drop(pushes.send(push));
                 }
             }
-            Downward::Closed => self.shut(link),
+            Downward::Closed => self.shut(id),
         }
     }
 
     /// Closes the client's end at once, as an error of its socket does.
-    fn shut(&self, link: &mut Link) {
+    fn shut(&mut self, id: ConnId) {
+        let link = &mut self.conns[id];
         link.open = false;
         link.accept = None;
         link.pending.clear();
         link.pushes = None;
-        if link.purpose == Purpose::PubSub {
-            self.watch.unsubscribed(link.proc);
+        if link.pubsub {
+            self.watch.hears(link.proc, false);
         }
     }
 
     /// Closes the client's end, as the client itself does. The data that it sent before is on the
     /// way, perhaps for long.
-    fn close(&self, id: ConnId) {
-        let mut state = self.state();
-        if !state.conns[id].open {
+    fn close(&mut self, id: ConnId) {
+        let way = self.conns[id].upward;
+        if !self.conns[id].open {
             return;
         }
-        let now = self.exec.now();
-        let on_its_way = {
-            let way = state.conns[id].upward;
-            way.sent > way.arrived
-        };
-        if on_its_way && state.roll(Fault::LateBytes) {
-            let late = state.rng.between(1_000, 20_000_000);
-            state.conns[id].upward.hold(now + late);
+        if way.sent > way.arrived {
+            let until = self.exec.now() + self.draw_lag(id, true);
+            self.conns[id].upward.hold(until);
+        }
+        self.shut(id);
+        self.post_up(id, Upward::Bye);
+    }
+
+    /// Draws for how long the data on the way lingers on a connection that ends, in µs. `tells` if
+    /// there is any.
+    fn draw_lag(&mut self, id: ConnId, tells: bool) -> u64 {
+        if !self.roll(Fault::LateBytes) {
+            return 0;
+        }
+        let late = self.rng.between(1_000, 20_000_000);
+        if tells {
             self.watch.fault(Fault::LateBytes, || {
                 format!("bytes of connection {id} linger for {} ms", late / 1000)
             });
         }
-        self.shut(&mut state.conns[id]);
-        self.post_up(&mut state, id, Upward::Bye);
+        late
     }
 
     /// Returns the connections that are open, or only those for subscriptions.
     pub fn open_conns(&self, pubsub: bool) -> Vec<ConnId> {
-        let state = self.state();
-        let open = state.conns.iter().enumerate();
-        open.filter(|(_, link)| link.open && !link.severed)
-            .filter(|(_, link)| !pubsub || link.purpose == Purpose::PubSub)
-            .map(|(id, _)| id)
-            .collect()
+        self.find(|link| link.open && !link.severed && (link.pubsub || !pubsub))
     }
 
-    fn post_up(&self, state: &mut State, id: ConnId, message: Upward) {
-        let delay = state.delay();
-        let at = state.conns[id].upward.post(self.exec.now() + delay);
-        self.exec.schedule(at, Event::Up(id, message));
+    fn find(&self, hit: impl Fn(&Link) -> bool) -> Vec<ConnId> {
+        let hit = |id: &ConnId| hit(&self.conns[*id]);
+        (0..self.conns.len()).filter(hit).collect()
     }
 
-    fn post_down(&self, state: &mut State, id: ConnId, message: Downward) {
-        if state.conns[id].severed || !state.conns[id].open {
+    fn post_up(&mut self, id: ConnId, message: Upward) {
+        let at = self.exec.now() + self.delay();
+        let at = self.conns[id].upward.post(at);
+        self.at(at, move |net| net.arrive_up(id, message));
+    }
+
+    fn post_down(&mut self, id: ConnId, message: Downward) {
+        if self.conns[id].severed || !self.conns[id].open {
             return;
         }
-        let mut delay = state.delay();
-        if matches!(message, Downward::Reply(..)) && state.roll(Fault::LateReply) {
-            let late = state.rng.between(50_000, 1_200_000);
-            delay += late;
+        let mut at = self.exec.now() + self.delay();
+        if matches!(message, Downward::Reply(..)) && self.roll(Fault::LateReply) {
+            let late = self.rng.between(50_000, 1_200_000);
+            at += late;
             self.watch.fault(Fault::LateReply, || {
                 format!("a reply on connection {id} is {} ms late", late / 1000)
             });
         }
-        let at = state.conns[id].downward.post(self.exec.now() + delay);
-        self.exec.schedule(at, Event::Down(id, message));
+        let at = self.conns[id].downward.post(at);
+        self.at(at, move |net| net.arrive_down(id, message));
     }
-}
 
-impl State {
     fn roll(&mut self, fault: Fault) -> bool {
         let rate = self.faults.rate(fault);
         rate > 0 && self.rng.chance(rate)
@@ -276,11 +303,5 @@ impl State {
             delay += self.rng.between(1_000, 400_000);
         }
         delay
-    }
-}
-
-impl fmt::Debug for Net {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Net").finish_non_exhaustive()
     }
 }

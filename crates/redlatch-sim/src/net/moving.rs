@@ -3,18 +3,19 @@
 //! The masters are doors to one engine. While a slot moves, each of its keys is behind one of two
 //! doors, and both answer as the nodes of a cluster do.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, mem};
 
 use redlatch_core::{
     family::slot_of,
-    runtime::{Command, Reply, ServerError, Value},
+    runtime::{Command, Reply, Value},
 };
 
 use super::{
-    ConnId, Net, State,
+    ConnId, Net,
     masters::{HOST, PORT, Seat},
+    refusals::error,
 };
-use crate::{names::label, scripts, server::Server};
+use crate::{names::label, scripts};
 
 /// A slot on the move.
 #[derive(Debug)]
@@ -27,43 +28,35 @@ pub(super) struct Moving {
 }
 
 impl Moving {
+    /// Tells whether a door serves the slot: the former one does, and the new one behind an
+    /// `ASKING`.
+    fn serves(&self, slot: u16, seat: Seat, asking: bool) -> bool {
+        slot == self.slot && (seat == self.from || seat == self.to && asking)
+    }
+
     /// Answers a command with these keys, if the engine must not: the former door sends the client
-    /// on for keys that it lacks, and neither door serves keys that are split. The new door needs
-    /// an `ASKING`.
-    pub(super) fn answer(
-        &self,
-        seat: Seat,
-        (slot, keys): (u16, &[&[u8]]),
-        asking: bool,
-        exists: impl Fn(&[u8]) -> bool,
-    ) -> Option<Option<Reply>> {
-        if slot != self.slot || seat != self.from && !(seat == self.to && asking) {
-            return None;
-        }
+    /// on for keys that it lacks, and neither door serves keys that are split.
+    fn answer(&self, seat: Seat, keys: &[&[u8]], exists: impl Fn(&[u8]) -> bool) -> Option<Reply> {
         let new = seat == self.to;
         let lacks = |key: &&&[u8]| !exists(key) || self.gone.contains(**key) != new;
         let missing = keys.iter().filter(lacks).count();
-        let refuse = |text: String| Some(Some(Err(ServerError::parse(&text))));
         match missing {
-            0 => Some(None),
-            _ if new && keys.len() == 1 => Some(None),
+            0 => None,
+            _ if new && keys.len() == 1 => None,
             _ if new || missing < keys.len() => {
-                refuse("TRYAGAIN Multiple keys request during rehashing of slot".to_owned())
+                let line = "TRYAGAIN Multiple keys request during rehashing of slot";
+                Some(error(line))
             }
-            _ => refuse(format!("ASK {slot} {HOST}:{}", PORT + self.to)),
-        }
-    }
-
-    /// Records that the new door has served these keys.
-    pub(super) fn served(&mut self, seat: Seat, (slot, keys): (u16, &[&[u8]])) {
-        if slot == self.slot && seat == self.to {
-            self.gone.extend(keys.iter().map(|key| key.to_vec()));
+            _ => {
+                let (slot, port) = (self.slot, PORT + self.to);
+                Some(error(&format!("ASK {slot} {HOST}:{port}")))
+            }
         }
     }
 }
 
 /// Returns the slot and the keys of a command, or the slot of its channel.
-pub(super) fn keys_of(command: &Command) -> Option<(u16, Vec<&[u8]>)> {
+fn keys_of(command: &Command) -> Option<(u16, Vec<&[u8]>)> {
     let args: Vec<_> = command.args().collect();
     let keys = match *args.first()? {
         verb if verb.starts_with(b"EVAL") => scripts::keys_of(command)?,
@@ -77,37 +70,35 @@ pub(super) fn keys_of(command: &Command) -> Option<(u16, Vec<&[u8]>)> {
 impl Net {
     /// Begins to move the slot of a name to another master. Returns the new one, unless a slot
     /// moves already.
-    pub fn begin_move(&self, name: usize) -> Option<Seat> {
-        let mut state = self.state();
+    pub fn begin_move(&mut self, name: usize) -> Option<Seat> {
         let slot = slot_of(label(name).as_bytes());
-        let from = state.masters.owner(0, slot);
-        let shards = state.masters.group.shards;
-        let to = (from + 1 + state.rng.index(shards - 1)) % shards;
-        if state.masters.moving.is_some() {
+        let from = self.owner(0, slot);
+        let shards = self.group.shards;
+        let to = (from + 1 + self.rng.index(shards - 1)) % shards;
+        if self.moving.is_some() {
             return None;
         }
-        state.masters.moving = Some(Moving {
+        self.moving = Some(Moving {
             slot,
             from,
             to,
             gone: BTreeSet::new(),
         });
+        self.after(0, Self::move_on);
         Some(to)
     }
 
-    /// Moves one key of the slot that moves. Returns the time until the next step in µs; `None`
-    /// after the last.
-    pub fn move_on(&self) -> Option<u64> {
-        let mut guard = self.state();
-        let state = &mut *guard;
-        let moving = state.masters.moving.as_mut()?;
-        let server = &state.servers[0];
+    /// Moves one key of the slot that moves, and later the next.
+    fn move_on(&mut self) {
+        let Some(moving) = &mut self.moving else {
+            return;
+        };
+        let server = &self.servers[0];
         let left = server.dump(server.time(self.exec.now()));
         let mut left = left.into_iter().map(|key| key.key);
         let left = left.find(|key| slot_of(key) == moving.slot && !moving.gone.contains(key));
         let Some(key) = left else {
-            self.end_move(state);
-            return None;
+            return self.end_move();
         };
         self.watch.say(|| {
             let key = String::from_utf8_lossy(&key);
@@ -115,70 +106,67 @@ impl Net {
         });
         moving.gone.insert(key);
         // The node has other keys of the slot to move.
-        Some(match state.rng.below(4) {
-            0 => state.rng.between(0, 4_000_000),
-            _ => state.rng.between(0, 50_000),
-        })
+        let longest = match self.rng.below(4) {
+            0 => 4_000_000,
+            _ => 50_000,
+        };
+        let span = self.rng.between(0, longest);
+        self.after(span, Self::move_on);
     }
 
     /// Gives the slot that moves to its new master. The former one ends subscriptions.
-    pub(super) fn end_move(&self, state: &mut State) {
-        let Some(moving) = state.masters.moving.take() else {
+    pub(super) fn end_move(&mut self) {
+        let Some(moving) = self.moving.take() else {
             return;
         };
         let (slot, to) = (moving.slot, moving.to);
         self.watch
             .say(|| format!("slot {slot} belongs to master {to}"));
-        state.masters.moved.insert(slot, to);
-        for id in 0..state.conns.len() {
-            if state.conns[id].master == moving.from {
-                self.end_subscriptions(state, id, slot);
-            }
+        self.moved.insert(slot, to);
+        for id in self.find(|link| link.master == moving.from) {
+            self.end_subscriptions(id, slot);
         }
     }
 
-    fn end_subscriptions(&self, state: &mut State, id: ConnId, slot: u16) {
-        let link = &mut state.conns[id];
+    fn end_subscriptions(&mut self, id: ConnId, slot: u16) {
+        let link = &mut self.conns[id];
         let (node, Some(session)) = (link.node, link.session) else {
             return;
         };
-        let (ended, kept) = std::mem::take(&mut link.shards)
-            .into_iter()
-            .partition::<BTreeSet<_>, _>(|channel| slot_of(channel) == slot);
+        let shards = mem::take(&mut link.shards).into_iter();
+        let (ended, kept) = shards.partition(|channel| slot_of(channel) == slot);
         link.shards = kept;
         for channel in ended {
             let command = Command::new("SUNSUBSCRIBE").arg(&channel);
-            let _ = state.servers[node].execute(session, &command, self.exec.now());
+            let _ = self.servers[node].execute(session, &command, self.exec.now());
         }
-        self.deliver(state, node);
+        self.deliver(node);
     }
-}
 
-impl State {
     /// Handles an `ASKING`, and returns the reply to any other command that the engine must not
     /// answer.
-    pub(super) fn redirect(&mut self, id: ConnId, command: &Command, now: u64) -> Option<Reply> {
-        let (node, seat) = (self.conns[id].node, self.conns[id].master);
-        if command.args().next() == Some(b"ASKING") {
-            self.conns[id].asking = true;
+    pub(super) fn redirect(&mut self, id: ConnId, command: &Command) -> Option<Reply> {
+        let link = &mut self.conns[id];
+        let (node, seat) = (link.node, link.master);
+        let verb = command.args().next();
+        let asking = mem::replace(&mut link.asking, verb == Some(b"ASKING"));
+        if link.asking {
             return Some(Ok(Value::Status("OK".to_owned())));
         }
-        let asking = std::mem::take(&mut self.conns[id].asking);
-        let replicas = self.replicas.count(node);
         let keys = keys_of(command);
-        let (moving, server): (_, &Server) = (&mut self.masters.moving, &self.servers[node]);
-        if let (Some(moving), Some((slot, keys))) = (moving, &keys) {
-            let exists = |key: &[u8]| server.ttl(key, server.time(now)).is_some();
-            if let Some(answer) = moving.answer(seat, (*slot, keys), asking, exists) {
-                if answer.is_none() {
-                    moving.served(seat, (*slot, keys));
-                }
-                return answer;
+        if let (Some(moving), Some((slot, keys))) = (&mut self.moving, &keys)
+            && moving.serves(*slot, seat, asking)
+        {
+            let server = &self.servers[node];
+            let time = server.time(self.exec.now());
+            let answer = moving.answer(seat, keys, |key| server.ttl(key, time).is_some());
+            if answer.is_none() && seat == moving.to {
+                moving.gone.extend(keys.iter().map(|key| key.to_vec()));
             }
+            return answer;
         }
-        let slot = keys.map(|(slot, _)| slot);
-        let answer = self.masters.answer(seat, replicas, command, slot);
-        if answer.is_none() && command.args().next() == Some(b"SSUBSCRIBE") {
+        let answer = self.answer(id, command, keys.map(|(slot, _)| slot));
+        if answer.is_none() && verb == Some(b"SSUBSCRIBE") {
             let channels = command.args().skip(1).map(<[u8]>::to_vec);
             self.conns[id].shards.extend(channels);
         }

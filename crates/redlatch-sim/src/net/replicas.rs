@@ -3,27 +3,15 @@
 //! A replica gets the data as they are behind each command that has changed something, in order and
 //! each time later by a drawn lag. It confirms what it has applied.
 
-use std::collections::VecDeque;
-
 use redlatch_core::runtime::{Command, Outcome, Value};
 use redlatch_embedded::{Model, engine::Snapshot};
 
-use super::{ConnId, Net, State, Upward, masters::Seat, serve::Pipeline};
-use crate::{mutants::What, world::Event};
-
-/// What the replicas follow.
-#[derive(Debug)]
-pub(super) struct Replicas {
-    /// Per server, what it follows; `None` for one that follows none.
-    follows: Vec<Option<Following>>,
-    /// Per server, the number of its effects that were sent to its followers.
-    sent: Vec<u64>,
-    streams: u64,
-}
+use super::{ConnId, Net, masters::Seat, serve::Pipeline};
+use crate::mutants::What;
 
 /// What one replica follows.
 #[derive(Clone, Copy, Debug)]
-struct Following {
+pub(super) struct Following {
     of: Seat,
     stream: u64,
     /// The effects of the followed server that it has applied; `None` before it has any data.
@@ -36,47 +24,25 @@ struct Following {
     lag: u64,
 }
 
-/// Data on the way to a replica.
-#[derive(Debug)]
-pub struct Parcel {
-    to: Seat,
-    stream: u64,
-    effects: u64,
-    data: Snapshot,
-}
-
 /// A connection on which the server waits for replicas.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    needed: usize,
+    needed: u64,
     until: u64,
     /// The commands behind the `WAIT`.
     rest: Pipeline,
-    /// The messages that have arrived meanwhile.
-    pub(super) queue: VecDeque<Upward>,
+    /// The requests that have arrived meanwhile.
+    pub(super) queue: Vec<Pipeline>,
 }
 
-impl Replicas {
-    pub(super) fn new(servers: usize) -> Self {
-        Self {
-            follows: vec![None; servers],
-            sent: vec![0; servers],
-            streams: 0,
-        }
-    }
-
+impl Net {
     /// Returns the servers that follow `seat`.
-    fn followers(&self, seat: Seat) -> impl Iterator<Item = (Seat, &Following)> {
+    pub(super) fn followers(&self, seat: Seat) -> impl Iterator<Item = (Seat, &Following)> {
         let all = self.follows.iter().enumerate();
         all.filter_map(move |(other, follows)| {
             let follows = follows.as_ref()?;
             (follows.of == seat).then_some((other, follows))
         })
-    }
-
-    /// Returns the number of servers that follow `seat`.
-    pub(super) fn count(&self, seat: Seat) -> usize {
-        self.followers(seat).count()
     }
 
     /// Returns the servers that follow `seat` and have data of it, with what they have applied.
@@ -86,196 +52,158 @@ impl Replicas {
             .collect()
     }
 
-    /// Lets a server follow none.
-    pub(super) fn leads(&mut self, seat: Seat) {
-        self.follows[seat] = None;
-    }
-}
-
-impl Net {
     /// Makes a server follow another, whose data replace its own after `span` µs.
-    pub(super) fn follow(&self, state: &mut State, seat: Seat, of: Seat, span: u64) {
-        let lag = match state.rng.below(20) {
-            0..=11 => state.rng.between(200, 5_000),
-            12..=16 => state.rng.between(5_000, 100_000),
-            _ => state.rng.between(100_000, 2_000_000),
+    pub(super) fn follow(&mut self, seat: Seat, of: Seat, span: u64) {
+        let lag = match self.rng.below(20) {
+            0..=11 => self.rng.between(200, 5_000),
+            12..=16 => self.rng.between(5_000, 100_000),
+            _ => self.rng.between(100_000, 2_000_000),
         };
         let lag = if span == 0 { 1_000 } else { lag };
-        state.replicas.streams += 1;
-        let following = Following {
+        self.streams += 1;
+        self.follows[seat] = Some(Following {
             of,
-            stream: state.replicas.streams,
+            stream: self.streams,
             applied: None,
             acked: None,
             last: self.exec.now() + span,
             lag,
-        };
-        state.replicas.follows[seat] = Some(following);
-        self.send_parcel(state, seat);
+        });
+        self.send_parcel(seat);
     }
 
     /// Replaces a replica by another machine without data, whose clock is `ahead` µs ahead of the
     /// slowest. Clients have not compared that clock with others.
-    pub fn swap(&self, seat: Seat, of: Seat, ahead: u64) {
-        let mut state = self.state();
+    pub fn swap(&mut self, seat: Seat, of: Seat, ahead: u64) {
         self.watch
             .say(|| format!("server {seat} is replaced, its clock is {ahead} µs ahead"));
-        let now = self.exec.now();
-        state.servers[seat].replace(&Snapshot::empty(), ahead, now);
-        state.servers[seat].set_replica(true);
-        self.disconnect(&mut state, seat);
-        let span = state.rng.between(1_000, 300_000);
-        self.follow(&mut state, seat, of, span);
+        self.restart(seat, &Snapshot::empty(), Some(ahead));
+        self.servers[seat].set_replica(true);
+        let span = self.rng.between(1_000, 300_000);
+        self.follow(seat, of, span);
     }
 
     /// Sends the data of the followed server to a replica.
-    fn send_parcel(&self, state: &mut State, to: Seat) {
-        let Some(following) = state.replicas.follows[to] else {
-            return;
-        };
-        let now = self.exec.now();
-        let lag = state.rng.between(100, following.lag);
-        let apart = state.apart_until(following.of, to, now);
-        let at = (now + lag).max(following.last + 1).max(apart);
-        if let Some(following) = &mut state.replicas.follows[to] {
-            following.last = at;
-        }
-        let server = &state.servers[following.of];
-        let parcel = Parcel {
-            to,
-            stream: following.stream,
-            effects: server.effects(),
-            data: server.snapshot(),
-        };
-        self.exec.schedule(at, Event::Parcel(parcel));
+    fn send_parcel(&mut self, to: Seat) {
+        let Some(from) = self.follows[to] else { return };
+        let lag = self.rng.between(100, from.lag);
+        let apart = self.apart_until(from.of, to);
+        let last = (self.exec.now() + lag).max(from.last + 1).max(apart);
+        self.follows[to] = Some(Following { last, ..from });
+        let (stream, server) = (from.stream, &self.servers[from.of]);
+        let (effects, data) = (server.effects(), server.snapshot());
+        self.at(last, move |net| net.apply(to, stream, effects, data));
     }
 
     /// Sends what a command has changed to the replicas, and remembers for a later `WAIT` on this
     /// connection what they have to confirm.
-    pub(super) fn replicate(&self, state: &mut State, node: usize, id: Option<ConnId>) {
-        if state.masters.group.replicas == 0 {
+    pub(super) fn replicate(&mut self, node: usize, id: Option<ConnId>) {
+        if self.group.replicas == 0 {
             return;
         }
-        let engine = &state.servers[node];
+        let engine = &self.servers[node];
         let (effects, model) = (engine.effects(), engine.model());
-        let changed = effects != std::mem::replace(&mut state.replicas.sent[node], effects);
+        let changed = effects != std::mem::replace(&mut self.sent[node], effects);
         if let Some(id) = id
             && (changed || model < Model::Valkey9_1)
         {
-            state.conns[id].written = effects;
+            self.conns[id].written = effects;
         }
         if changed {
-            let followers: Vec<_> = state.replicas.followers(node).map(|it| it.0).collect();
-            for follower in followers {
-                self.send_parcel(state, follower);
-            }
+            let followers: Vec<_> = self.followers(node).map(|it| it.0).collect();
+            followers.into_iter().for_each(|it| self.send_parcel(it));
         }
     }
 
     /// Gives a replica the data that have reached it.
-    pub fn apply(&self, parcel: Parcel) {
-        let mut state = self.state();
-        let to = parcel.to;
-        if state.stopped[to] {
-            let at = self.exec.now() + 20_000;
-            return self.exec.schedule(at, Event::Parcel(parcel));
+    fn apply(&mut self, to: Seat, stream: u64, effects: u64, data: Snapshot) {
+        if self.stopped[to].is_some() {
+            return self.after(20_000, move |net| net.apply(to, stream, effects, data));
         }
-        let now = self.exec.now();
-        let cut_off = |of| state.apart_until(of, to, now) > 0;
-        let lost = state.replicas.follows[to].is_some_and(|it| cut_off(it.of));
-        let following = state.replicas.follows[to].as_mut();
-        let current = following.filter(|it| it.stream == parcel.stream);
-        let Some(following) = current.filter(|it| it.applied < Some(parcel.effects)) else {
+        let Some(from) = self.follows[to] else { return };
+        let (of, applied) = (from.of, Some(effects));
+        if from.stream != stream || from.applied >= applied {
             return;
-        };
-        following.applied = Some(parcel.effects);
-        if !lost {
-            following.acked = following.applied;
         }
-        let of = following.of;
-        state.servers[to].restore(&parcel.data);
-        for id in 0..state.conns.len() {
-            if state.conns[id].node == of {
-                self.end_wait(&mut state, id);
-            }
+        let lost = self.apart_until(of, to) > 0;
+        let acked = if lost { from.acked } else { applied };
+        self.follows[to] = Some(Following {
+            applied,
+            acked,
+            ..from
+        });
+        self.servers[to].restore(&data);
+        for id in self.find(|link| link.node == of) {
+            self.end_wait(id);
         }
-    }
-
-    /// Ends the wait of a connection whose time is over.
-    pub fn waited(&self, id: ConnId) {
-        self.end_wait(&mut self.state(), id);
     }
 
     /// Answers a `WAIT` and returns the pipeline, or keeps the pipeline until replicas have
     /// confirmed or the time of the `WAIT` is over.
     pub(super) fn wait(
-        &self,
-        state: &mut State,
+        &mut self,
         id: ConnId,
         command: &Command,
         mut rest: Pipeline,
     ) -> Option<Pipeline> {
         let mut numbers = command.args().skip(1).map(|arg| {
             let text = std::str::from_utf8(arg).ok();
-            text.and_then(|text| text.parse().ok()).unwrap_or(0)
+            text.and_then(|text| text.parse().ok()).unwrap_or(0_u64)
         });
         let (needed, millis) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-        let confirmed = state.confirmed(id);
-        if confirmed >= usize::try_from(needed).unwrap_or(usize::MAX) {
-            rest.outcomes.push(count(confirmed));
+        let confirmed = self.confirmed(id);
+        if confirmed >= needed {
+            rest.confirm(confirmed);
             return Some(rest);
         }
         let until = self.exec.now() + millis * 1_000;
-        self.exec.schedule(until, Event::Waited(id));
-        state.conns[id].waiting = Some(Waiting {
-            needed: usize::try_from(needed).unwrap_or(usize::MAX),
+        self.at(until, move |net| net.end_wait(id));
+        self.conns[id].waiting = Some(Waiting {
+            needed,
             until,
             rest,
-            queue: VecDeque::new(),
+            queue: Vec::new(),
         });
         None
     }
 
     /// Goes on with a connection if enough replicas have confirmed, or if its time is over.
-    fn end_wait(&self, state: &mut State, id: ConnId) {
-        let (now, confirmed) = (self.exec.now(), state.confirmed(id));
-        let Some(waiting) = &state.conns[id].waiting else {
+    fn end_wait(&mut self, id: ConnId) {
+        let (now, confirmed) = (self.exec.now(), self.confirmed(id));
+        let link = &mut self.conns[id];
+        let ends = |it: &mut Waiting| confirmed >= it.needed || now >= it.until;
+        let Some(mut waiting) = link.waiting.take_if(ends) else {
             return;
         };
-        if confirmed < waiting.needed && now < waiting.until {
-            return;
+        if self.stopped[link.node].is_some() {
+            link.waiting = Some(waiting);
+            return self.after(20_000, move |net| net.end_wait(id));
         }
-        if state.stopped[state.conns[id].node] {
-            return self.exec.after(20_000, Event::Waited(id));
-        }
-        let Some(mut waiting) = state.conns[id].waiting.take() else {
-            return;
-        };
         self.watch
             .say(|| format!("{confirmed} replicas have confirmed, on connection {id}"));
-        waiting.rest.outcomes.push(count(confirmed));
-        self.go_on(state, id, waiting.rest);
-        for message in waiting.queue {
-            self.serve(state, id, message);
+        waiting.rest.confirm(confirmed);
+        for pipeline in [waiting.rest].into_iter().chain(waiting.queue) {
+            self.go_on(id, pipeline);
         }
     }
-}
 
-impl State {
     /// Returns the number of replicas that have confirmed all that was written on a connection.
-    fn confirmed(&self, id: ConnId) -> usize {
+    fn confirmed(&self, id: ConnId) -> u64 {
         let link = &self.conns[id];
         let written = match self.planted {
             Some(What::WaitsElsewhere) => 0,
             _ => link.written,
         };
-        let replicas = self.replicas.followers(link.node);
+        let replicas = self.followers(link.node);
         let confirmed = |follows: &Following| follows.acked >= Some(written);
-        replicas.filter(|(_, follows)| confirmed(follows)).count()
+        replicas.filter(|(_, it)| confirmed(it)).count() as u64
     }
 }
 
-fn count(replicas: usize) -> Outcome {
-    let replicas = i64::try_from(replicas).unwrap_or(i64::MAX);
-    Outcome::Replied(Ok(Value::Int(replicas)))
+impl Pipeline {
+    /// Answers a `WAIT`.
+    fn confirm(&mut self, replicas: u64) {
+        let number = Value::Int(replicas.cast_signed());
+        self.outcomes.push(Outcome::Replied(Ok(number)));
+    }
 }

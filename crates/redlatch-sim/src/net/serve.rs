@@ -2,26 +2,11 @@
 
 use std::collections::VecDeque;
 
-use redlatch_core::runtime::{Command, Outcome, Purpose, Push, Reply};
+use redlatch_core::runtime::{Command, Outcome, Push, Reply};
 use redlatch_embedded::engine::{SessionId, SessionKind};
 
-use super::{
-    ConnId, Death, Downward, Net, State, Upward,
-    link::Link,
-    refusals::{self, Strange},
-};
-use crate::{exec::ProcId, faults::Fault, mutants::What, scripts::keys_of, world::Event};
-
-/// A request that the network has doubled.
-#[derive(Debug)]
-pub struct Copy {
-    node: usize,
-    proc: ProcId,
-    command: Command,
-    sent: u64,
-    /// The restarts of the server so far: data on the way does not survive one.
-    restarts: u64,
-}
+use super::{ConnId, Death, Downward, Net, Upward, link::Link, refusals};
+use crate::{exec::ProcId, faults::Fault, mutants::What, scripts::keys_of};
 
 /// The commands of a pipeline that the server has not run yet, and the outcomes of the others.
 #[derive(Debug)]
@@ -33,161 +18,156 @@ pub(super) struct Pipeline {
 }
 
 impl Net {
-    pub(super) fn serve(&self, state: &mut State, id: ConnId, message: Upward) {
-        let node = state.conns[id].node;
+    pub(super) fn serve(&mut self, id: ConnId, message: Upward) {
         match message {
-            Upward::Hello => self.accept(state, id),
+            Upward::Hello => self.accept(id),
             Upward::Request(request, batch, sent) => {
-                if let Some(waiting) = &mut state.conns[id].waiting {
-                    let message = Upward::Request(request, batch, sent);
-                    return waiting.queue.push_back(message);
-                }
                 let pipeline = Pipeline {
                     request,
                     sent,
                     outcomes: Vec::with_capacity(batch.len()),
                     commands: batch.into(),
                 };
-                self.go_on(state, id, pipeline);
+                self.go_on(id, pipeline);
             }
-            Upward::Bye => {
-                state.conns[id].waiting = None;
-                if let Some(session) = state.conns[id].session.take() {
-                    state.servers[node].close(session);
-                }
-            }
+            Upward::Bye => self.forget(id),
+        }
+    }
+
+    /// Ends a session, and the wait under way.
+    pub(super) fn forget(&mut self, id: ConnId) {
+        let link = &mut self.conns[id];
+        link.waiting = None;
+        if let Some(session) = link.session.take() {
+            self.servers[link.node].close(session);
         }
     }
 
     /// Runs the commands of a pipeline and sends the replies, unless one has to wait for replicas.
-    pub(super) fn go_on(&self, state: &mut State, id: ConnId, mut pipeline: Pipeline) {
-        let Some(session) = state.conns[id].session else {
+    /// Later pipelines wait with it.
+    pub(super) fn go_on(&mut self, id: ConnId, mut pipeline: Pipeline) {
+        let link = &mut self.conns[id];
+        if let Some(waiting) = &mut link.waiting {
+            return waiting.queue.push(pipeline);
+        }
+        let (node, Some(session)) = (link.node, link.session) else {
             return;
         };
-        let now = self.exec.now();
+        let replicated = self.group.replicas > 0 && self.leads(node);
         while let Some(command) = pipeline.commands.pop_front() {
-            if state.waits_for_replicas(id, &command) {
-                match self.wait(state, id, &command, pipeline) {
+            if replicated && command.args().next() == Some(b"WAIT") {
+                match self.wait(id, &command, pipeline) {
                     Some(rest) => pipeline = rest,
                     None => return,
                 }
                 continue;
             }
-            let reply = self.run(state, id, session, &command, pipeline.sent);
+            let reply = self.run(id, session, &command, pipeline.sent);
             pipeline.outcomes.push(Outcome::Replied(reply));
         }
-        let Pipeline {
-            request, outcomes, ..
-        } = pipeline;
-        if state.roll(Fault::ReplyLost) {
+        if self.roll(Fault::ReplyLost) {
             self.watch.fault(Fault::ReplyLost, || {
                 format!("connection {id} breaks before the answer is out")
             });
-            self.tear_reply(state, id, request, outcomes);
-            self.exec.schedule(now, Event::Cut(id));
+            self.tear_reply(id, pipeline);
+            self.after(0, move |net| net.cut(id, true));
         } else {
-            self.post_down(state, id, Downward::Reply(request, outcomes));
+            self.reply(id, pipeline);
         }
     }
 
+    fn reply(&mut self, id: ConnId, pipeline: Pipeline) {
+        let reply = Downward::Reply(pipeline.request, pipeline.outcomes);
+        self.post_down(id, reply);
+    }
+
     /// Accepts a connection or refuses it.
-    fn accept(&self, state: &mut State, id: ConnId) {
-        let Link { node, master, .. } = state.conns[id];
-        let death = state.masters.death(master);
+    fn accept(&mut self, id: ConnId) {
+        let link = &self.conns[id];
+        let (node, death) = (link.node, self.death(link.master));
         if death == Some(Death::Machine) {
             return;
         }
-        let kind = match state.conns[id].purpose {
-            Purpose::Command => SessionKind::Command,
-            Purpose::PubSub => SessionKind::PubSub,
+        let kind = match link.pubsub {
+            true => SessionKind::PubSub,
+            false => SessionKind::Command,
         };
-        let result = if state.roll(Fault::DialFailure) {
+        let result = if self.roll(Fault::DialFailure) {
             self.watch
                 .fault(Fault::DialFailure, || format!("connection {id} is refused"));
             Err("refused".to_owned())
         } else if death.is_some() {
             Err("nobody listens".to_owned())
         } else {
-            state.conns[id].session = Some(state.servers[node].open(kind));
+            self.conns[id].session = Some(self.servers[node].open(kind));
             Ok(())
         };
-        self.post_down(state, id, Downward::Accepted(result));
+        self.post_down(id, Downward::Accepted(result));
     }
 
     /// Runs a command that was sent at `sent`, and returns the reply that leaves the server.
-    fn run(
-        &self,
-        state: &mut State,
-        id: ConnId,
-        session: SessionId,
-        command: &Command,
-        sent: u64,
-    ) -> Reply {
+    fn run(&mut self, id: ConnId, session: SessionId, command: &Command, sent: u64) -> Reply {
         let now = self.exec.now();
-        let Link { node, proc, .. } = state.conns[id];
-        let strange = self.draw_strange(state, command);
-        let refusal = match state.rights.refuse(node, command, now) {
-            Some(refusal) => Some(Err(refusal)),
-            None if strange == Some(Strange::Before) => Some(state.strange_words()),
-            None => state.redirect(id, command, now),
+        let Link { node, proc, .. } = self.conns[id];
+        let strange = self.draw_strange(command);
+        let refusal = match self.refusal(node, command) {
+            None if strange == Some(false) => Some(self.strange_words()),
+            None => self.redirect(id, command),
+            refusal => refusal,
         };
-        let reply = refusal.unwrap_or_else(|| state.servers[node].execute(session, command, now));
-        self.executed(state, node, Some(id), (proc, sent), (command, &reply));
-        let reply = match state.planted {
+        let reply = refusal.unwrap_or_else(|| self.servers[node].execute(session, command, now));
+        self.executed(node, Some(id), (proc, sent), command, &reply);
+        let reply = match self.planted {
             Some(What::DropsRefused) => {
-                refusals::taken_for_done(command, reply, state.servers[node].time(now))
+                refusals::taken_for_done(command, reply, self.servers[node].time(now))
             }
             _ => reply,
         };
-        self.deliver(state, node);
-        if keys_of(command).is_some() && state.roll(Fault::Doubled) {
-            let at = now + state.rng.between(1_000, 5_500_000);
-            let copy = Copy {
-                node,
-                proc,
-                command: command.clone(),
-                sent,
-                restarts: state.servers[node].restarts,
-            };
-            self.exec.schedule(at, Event::Double(copy));
+        self.deliver(node);
+        if keys_of(command).is_some() && self.roll(Fault::Doubled) {
+            let (command, restarts) = (command.clone(), self.servers[node].restarts);
+            let span = self.rng.between(1_000, 5_500_000);
+            self.after(span, move |net| {
+                // Data on the way does not survive a restart.
+                if net.servers[node].restarts == restarts {
+                    net.double(node, &command, (proc, sent));
+                }
+            });
         }
         match strange {
-            Some(Strange::After) => state.strange_words(),
+            Some(true) => self.strange_words(),
             _ => reply,
         }
     }
 
     /// Delivers a copy of a request on a connection of its own. Nobody gets the reply.
-    pub fn double(&self, copy: &Copy) {
-        let mut state = self.state();
-        let Copy { node, proc, .. } = *copy;
-        if state.stopped[node] || state.servers[node].restarts != copy.restarts {
+    fn double(&mut self, node: usize, command: &Command, sender: (ProcId, u64)) {
+        if self.stopped[node].is_some() {
             return;
         }
-        let now = self.exec.now();
         self.watch.fault(Fault::Doubled, || {
-            format!("a request of process {proc} arrives once more")
+            format!("a request of process {} arrives once more", sender.0)
         });
-        let session = state.servers[node].open(SessionKind::Command);
-        let reply = state.servers[node].execute(session, &copy.command, now);
-        let call = (&copy.command, &reply);
-        self.executed(&mut state, node, None, (proc, copy.sent), call);
-        self.deliver(&mut state, node);
-        state.servers[node].close(session);
+        let server = &mut self.servers[node];
+        let session = server.open(SessionKind::Command);
+        let reply = server.execute(session, command, self.exec.now());
+        self.executed(node, None, sender, command, &reply);
+        self.deliver(node);
+        self.servers[node].close(session);
     }
 
     /// Shows a command to replicas and to the observer. Checks P6: every key that a script may have
     /// written has an expiry.
     fn executed(
-        &self,
-        state: &mut State,
+        &mut self,
         node: usize,
         id: Option<ConnId>,
         sender: (ProcId, u64),
-        (command, reply): (&Command, &Reply),
+        command: &Command,
+        reply: &Reply,
     ) {
-        self.replicate(state, node, id);
-        let server = &state.servers[node];
+        self.replicate(node, id);
+        let server = &self.servers[node];
         let time = server.time(self.exec.now());
         self.watch.served(sender, (command, reply), time.micros());
         for key in keys_of(command).into_iter().flatten() {
@@ -199,57 +179,44 @@ impl Net {
     }
 
     /// Sends a part of the replies to a pipeline before its connection breaks.
-    fn tear_reply(&self, state: &mut State, id: ConnId, request: u64, mut outcomes: Vec<Outcome>) {
-        if outcomes.len() < 2 || !state.roll(Fault::Torn) {
-            return;
+    fn tear_reply(&mut self, id: ConnId, mut pipeline: Pipeline) {
+        let whole = pipeline.outcomes.len();
+        let out = |part: usize| format!("{part} of {whole} answers on connection {id} get out");
+        if let Some(part) = self.tear(whole, out) {
+            let broke = Outcome::Unknown("the connection broke".to_owned());
+            pipeline.outcomes[part..].fill(broke);
+            self.reply(id, pipeline);
         }
-        let whole = outcomes.len();
-        let part = 1 + state.rng.index(whole - 1);
-        self.watch.fault(Fault::Torn, || {
-            format!("{part} of {whole} answers on connection {id} get out")
-        });
-        for outcome in &mut outcomes[part..] {
-            *outcome = Outcome::Unknown("the connection broke".to_owned());
-        }
-        self.post_down(state, id, Downward::Reply(request, outcomes));
     }
 
     /// Forwards the pushes of a server, and its messages to the other nodes of its cluster.
-    pub(super) fn deliver(&self, state: &mut State, node: usize) {
-        self.push(state, node);
-        for (channel, payload) in state.servers[node].take_messages() {
-            for other in (0..state.servers.len()).filter(|&other| other != node) {
-                if state.apart_until(node, other, self.exec.now()) == 0 {
-                    state.servers[other].hear(&channel, &payload);
-                    self.push(state, other);
+    pub(super) fn deliver(&mut self, node: usize) {
+        self.push(node);
+        for (channel, payload) in self.servers[node].take_messages() {
+            for other in (0..self.servers.len()).filter(|&other| other != node) {
+                if self.apart_until(node, other) == 0 {
+                    self.servers[other].hear(&channel, &payload);
+                    self.push(other);
                 }
             }
         }
     }
 
-    fn push(&self, state: &mut State, node: usize) {
-        for delivery in state.servers[node].take_deliveries() {
-            let to = state
-                .conns
-                .iter()
-                .rposition(|link| link.node == node && link.session == Some(delivery.session));
-            let Some(id) = to else { continue };
-            state.overhear(id, &delivery.push);
-            if matches!(delivery.push, Push::Message { .. }) && state.roll(Fault::MessageLost) {
+    fn push(&mut self, node: usize) {
+        for delivery in self.servers[node].take_deliveries() {
+            let mut conns = self.conns.iter();
+            let hears = |link: &Link| link.node == node && link.session == Some(delivery.session);
+            let Some(id) = conns.rposition(hears) else {
+                continue;
+            };
+            self.overhear(id, &delivery.push);
+            if matches!(delivery.push, Push::Message { .. }) && self.roll(Fault::MessageLost) {
                 self.watch.fault(Fault::MessageLost, || {
                     format!("a message on connection {id} is lost")
                 });
                 continue;
             }
-            self.post_down(state, id, Downward::Push(delivery.push));
+            self.post_down(id, Downward::Push(delivery.push));
         }
-    }
-}
-
-impl State {
-    /// Tells whether a command is a `WAIT` at a server that has replicas.
-    fn waits_for_replicas(&self, id: ConnId, command: &Command) -> bool {
-        let replicated = self.masters.group.replicas > 0 && self.masters.leads(self.conns[id].node);
-        replicated && command.args().next() == Some(b"WAIT")
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     Broken, Grant, LEASE, REACH, World,
-    server::{Line, What},
+    server::{Line, Verb, What},
 };
 
 /// A tick that no world reaches.
@@ -82,12 +82,14 @@ pub struct Heard {
 }
 
 /// What follows from a reply or message.
-#[derive(Debug, Default)]
-pub struct Next {
-    /// The token of a grant that became a guard, and whether the caller is told of a death.
-    pub taken: Option<(u64, bool)>,
+#[derive(Debug)]
+pub enum Next {
+    /// Nothing.
+    Rest,
+    /// A grant with this token became a guard. Tells whether the caller hears of a death.
+    Take(u64, bool),
     /// The next request.
-    pub send: Option<What>,
+    Send(What),
 }
 
 impl Client {
@@ -156,15 +158,22 @@ impl Client {
         self.by = self.by.max(limit);
         self.copies += 1;
         self.listed |= self.waits;
-        Some(What::Acquire {
+        let by = match world.keeps(Broken::ActBefore) {
+            true => limit,
+            false => NEVER,
+        };
+        Some(self.what(Verb::Acquire, Some(by), self.waits, None))
+    }
+
+    fn what(&self, verb: Verb, by: Option<u8>, listed: bool, token: Option<u64>) -> What {
+        What {
+            verb,
             owner: self.owner,
             attempt: self.attempt,
-            by: match world.broken {
-                Some(Broken::ActBefore) => NEVER,
-                _ => limit,
-            },
-            waits: self.waits,
-        })
+            by,
+            listed,
+            token,
+        }
     }
 
     /// The caller gives up.
@@ -173,14 +182,9 @@ impl Client {
             self.phase = Phase::Idle;
             return;
         }
+        let void = world.keeps(Broken::MarkCopies).then_some(self.by);
         let listed = self.listed && world.keeps(Broken::StrikeOut);
-        self.phase = Phase::Leaving(What::Release {
-            owner: self.owner,
-            attempt: self.attempt,
-            void: world.keeps(Broken::MarkCopies).then_some(self.by),
-            listed,
-            token: None,
-        });
+        self.phase = Phase::Leaving(self.what(Verb::Release, void, listed, None));
     }
 
     /// The guard is dropped.
@@ -189,24 +193,17 @@ impl Client {
             return;
         };
         let copies = self.copies > 0;
-        self.phase = Phase::Leaving(What::Release {
-            owner: self.owner,
-            attempt: self.attempt,
-            void: copies.then_some(self.by),
-            listed: copies && self.listed,
-            token: Some(token),
-        });
+        let void = copies.then_some(self.by);
+        let what = self.what(Verb::Release, void, copies && self.listed, Some(token));
+        self.phase = Phase::Leaving(what);
     }
 
-    pub(crate) const fn renewal(&self, now: u8) -> Option<What> {
+    pub(crate) fn renewal(&self, now: u8) -> Option<What> {
         let Phase::Holding { token, .. } = self.phase else {
             return None;
         };
-        Some(What::Renew {
-            owner: self.owner,
-            token,
-            by: now + self.ahead + REACH,
-        })
+        let by = now + self.ahead + REACH;
+        Some(self.what(Verb::Renew, Some(by), false, Some(token)))
     }
 
     pub(crate) fn die(&mut self) {
@@ -229,21 +226,26 @@ impl Client {
         line: &Line,
         heard: Heard,
     ) -> Next {
-        self.ahead = heard.at - heard.now.min(heard.at);
-        match what {
-            What::Acquire { attempt, .. } if *attempt == self.attempt => {
+        self.ahead = heard.at.saturating_sub(heard.now);
+        match what.verb {
+            Verb::Acquire if what.attempt == self.attempt => {
                 self.copies = self.copies.saturating_sub(1);
-                if matches!(self.phase, Phase::Asking | Phase::Waiting { .. }) {
+                if self.asks() {
                     return self.acquired(world, line, heard);
                 }
             }
-            What::Renew { token: of, .. } => self.renewed(world, *of, line, heard),
-            What::Release { .. } if self.phase == Phase::Leaving(what.clone()) => {
+            Verb::Renew => self.renewed(world, what.token, line, heard),
+            Verb::Release if self.phase == Phase::Leaving(what.clone()) => {
                 self.phase = Phase::Idle;
             }
             _ => {}
         }
-        Next::default()
+        Next::Rest
+    }
+
+    /// Tells whether a call has not got its answer, or waits.
+    pub(crate) const fn asks(&self) -> bool {
+        matches!(self.phase, Phase::Asking | Phase::Waiting { .. })
     }
 
     fn acquired(&mut self, world: &World, line: &Line, heard: Heard) -> Next {
@@ -252,37 +254,35 @@ impl Client {
                 if !heard.confirmed {
                     return self.undone(world, heard.now);
                 }
-                let since = match world.broken {
-                    Some(Broken::CountFromSend) => heard.now,
-                    _ => heard.sent,
+                let since = match world.keeps(Broken::CountFromSend) {
+                    true => heard.sent,
+                    false => heard.now,
                 };
                 self.hold(world, token, abandoned, since + LEASE, heard.now)
             }
-            Line::Busy { rings, token } => {
-                if self.waits {
-                    self.phase = Phase::Waiting { heard: heard.now };
-                    self.rung |= rings == Some(self.attempt);
-                    let Heard { sent, at, .. } = heard;
-                    self.anchor = Some(Anchor { sent, at, token });
-                } else {
-                    self.phase = Phase::Idle;
-                }
-                Next::default()
+            Line::Busy { rings, token } if self.waits => {
+                self.phase = Phase::Waiting { heard: heard.now };
+                self.rung |= rings == Some(self.attempt);
+                let Heard { sent, at, .. } = heard;
+                self.anchor = Some(Anchor { sent, at, token });
+                Next::Rest
             }
-            Line::Late | Line::More => Next {
-                send: self.ask(world, heard.now),
-                ..Next::default()
-            },
+            Line::Busy { .. } => {
+                self.phase = Phase::Idle;
+                Next::Rest
+            }
+            Line::Late | Line::More => self.again(world, heard.now),
             _ => self.undone(world, heard.now),
         }
     }
 
     fn undone(&mut self, world: &World, now: u8) -> Next {
         self.leave(world);
-        Next {
-            send: self.ask(world, now),
-            ..Next::default()
-        }
+        self.again(world, now)
+    }
+
+    fn again(&mut self, world: &World, now: u8) -> Next {
+        self.ask(world, now).map_or(Next::Rest, Next::Send)
     }
 
     fn hold(&mut self, world: &World, token: u64, abandoned: bool, until: u8, now: u8) -> Next {
@@ -295,18 +295,15 @@ impl Client {
             _ => until,
         };
         self.phase = Phase::Holding { token, until };
-        Next {
-            taken: Some((token, abandoned)),
-            ..Next::default()
-        }
+        Next::Take(token, abandoned)
     }
 
-    fn renewed(&mut self, world: &World, of: u64, line: &Line, heard: Heard) {
+    fn renewed(&mut self, world: &World, of: Option<u64>, line: &Line, heard: Heard) {
         let Phase::Holding { token, until } = &mut self.phase else {
             return;
         };
         let alive = heard.now < *until || !world.keeps(Broken::LossIsFinal);
-        if *token != of || !heard.confirmed || !alive {
+        if Some(*token) != of || !heard.confirmed || !alive {
             return;
         }
         match line {
@@ -325,18 +322,17 @@ impl Client {
         grant: Option<Grant>,
         now: u8,
     ) -> Next {
-        let asks = matches!(self.phase, Phase::Asking | Phase::Waiting { .. });
-        if !asks || number.is_some_and(|number| number != self.attempt) {
-            return Next::default();
+        if !self.asks() || number.is_some_and(|number| number != self.attempt) {
+            return Next::Rest;
         }
         let believed = grant.zip(self.anchor.clone()).and_then(|(grant, anchor)| {
             if grant.token <= anchor.token {
                 return None;
             }
             let span = grant.ends.checked_sub(anchor.at)?.min(REACH);
-            let since = match world.broken {
-                Some(Broken::DateBySending) => now,
-                _ => anchor.sent,
+            let since = match world.keeps(Broken::DateBySending) {
+                true => anchor.sent,
+                false => now,
             };
             (now < since + span).then_some((grant, since + span))
         });
@@ -346,7 +342,7 @@ impl Client {
             }
             _ => {
                 self.rung = true;
-                Next::default()
+                Next::Rest
             }
         }
     }

@@ -3,9 +3,9 @@
 use stateright::Property;
 
 use super::{
-    Kind, REACH, State, World,
-    client::Phase,
-    server::{Held, Line, Store, What},
+    REACH, State, World,
+    client::{Client, Phase},
+    server::{Held, Line, Store, Verb, What},
 };
 
 /// What the laws remember of the past.
@@ -84,25 +84,22 @@ impl Ghost {
         store: &Store,
         now: u8,
     ) {
-        match (what, line) {
-            (What::Release { attempt, .. }, _) => self.leave(who, *attempt),
-            (What::Acquire { attempt, waits, .. }, Line::Busy { .. }) => {
-                if *waits {
-                    self.queue(who, *attempt, now);
+        match (what.verb, line) {
+            (Verb::Release, _) => {
+                self.leave(who, what.attempt);
+                self.ended(who, what, store);
+            }
+            (Verb::Acquire, Line::Busy { .. }) => {
+                if what.listed {
+                    self.queue(who, what.attempt, now);
                 }
                 self.refused(who, store, now);
             }
             _ => {}
         }
-        self.ended(who, what, store);
-        let held = store.held();
-        if let Some(held) = &held
-            && self
-                .last
-                .as_ref()
-                .is_none_or(|last| last.token != held.token)
-        {
-            self.began(world, held, now);
+        let last = self.last.as_ref().map(|last| last.token);
+        if let Some(held) = store.held().filter(|held| Some(held.token) != last) {
+            self.began(world, &held, now);
         }
     }
 
@@ -136,15 +133,14 @@ impl Ghost {
     }
 
     fn ended(&mut self, who: u8, what: &What, store: &Store) {
-        let (Some(last), What::Release { attempt, token, .. }) = (&mut self.last, what) else {
-            return;
-        };
-        let gone = store
-            .held()
-            .is_none_or(|held| held.token != last.token || held.is_empty());
-        last.ended |= match token {
-            Some(token) => *token == last.token,
-            None => gone && (last.client, last.attempt) == (who, *attempt),
+        let Some(last) = &mut self.last else { return };
+        let gone = |held: Held| held.token != last.token || held.is_empty();
+        last.ended |= match what.token {
+            Some(token) => token == last.token,
+            None => {
+                let its = (last.client, last.attempt) == (who, what.attempt);
+                its && store.held().is_none_or(gone)
+            }
         };
     }
 
@@ -157,12 +153,9 @@ impl Ghost {
             self.owed |= last.taken;
         }
         let (client, attempt) = (held.client, held.attempt);
-        let mut before = self
-            .line
-            .iter()
-            .take_while(|place| !place.is(client, attempt));
+        let mut before = self.line.iter().take_while(|it| !it.is(client, attempt));
         let passed = before.any(|place| place.alive > now);
-        if world.kind == Kind::Fair && passed && !self.forgot {
+        if world.fair && passed && !self.forgot {
             self.break_law(ORDER);
         }
         self.leave(client, attempt);
@@ -210,85 +203,61 @@ impl Last {
 /// Returns the laws, and what a world must reach at all.
 pub(super) fn all() -> Vec<Property<World>> {
     vec![
-        Property::always(EXCLUSION, |_, state: &State| {
-            let clients = state.clients.iter();
-            clients
-                .filter(|client| client.trusts(state.now).is_some())
-                .count()
-                <= 1
+        Property::always(EXCLUSION, |_, it: &State| {
+            let trusts = |client: &&Client| client.trusts(it.now).is_some();
+            it.clients.iter().filter(trusts).count() <= 1
         }),
-        Property::always(HELD, |_, state: &State| {
-            let held = state.store.held();
-            (0..).zip(&state.clients).all(|(who, client): (u8, _)| {
-                client.trusts(state.now).is_none_or(|(token, owner)| {
-                    held.as_ref().is_some_and(|held| {
-                        (held.client, held.owner, held.token) == (who, owner, token)
-                            && held.ends > state.server_now()
-                    })
-                })
+        Property::always(HELD, |_, it: &State| {
+            let held = it.store.held().filter(|held| held.ends > it.server_now());
+            let held = held.map(|held| (held.client, held.owner, held.token));
+            (0..).zip(&it.clients).all(|(who, client): (u8, _)| {
+                let trusted = client.trusts(it.now);
+                trusted.is_none_or(|(token, owner)| held == Some((who, owner, token)))
             })
         }),
-        Property::always(FINAL, |_, state: &State| {
-            let mut trusted = state
-                .clients
-                .iter()
-                .filter_map(|client| client.trusts(state.now));
-            !trusted.any(|(token, _)| state.ghost.lost.contains(&token))
+        Property::always(FINAL, |_, it: &State| {
+            let mut trusted = it.clients.iter().filter_map(|client| client.trusts(it.now));
+            !trusted.any(|(token, _)| it.ghost.lost.contains(&token))
         }),
-        Property::always(TOKENS, |_, state: &State| {
-            state.ghost.broken != Some(TOKENS)
-        }),
-        Property::always(NOTES, |_, state: &State| state.ghost.broken != Some(NOTES)),
-        Property::always(ORDER, |_, state: &State| state.ghost.broken != Some(ORDER)),
-        Property::always(PROGRESS, |_, state: &State| {
-            state.ghost.broken != Some(PROGRESS)
-        }),
-        Property::always(REMAINS, |_, state: &State| {
-            !is_over(state) || remains_nothing(state)
-        }),
-        Property::always(ENDS, |_, state: &State| {
-            state.store.ends(state.server_now())
-        }),
-        Property::always(CALLED, |_, state: &State| {
-            !is_silent(state) || is_called(state)
-        }),
-        Property::sometimes(REACHED, |_, state: &State| state.ghost.guards > 1),
+        Property::always(TOKENS, |_, it: &State| it.ghost.broken != Some(TOKENS)),
+        Property::always(NOTES, |_, it: &State| it.ghost.broken != Some(NOTES)),
+        Property::always(ORDER, |_, it: &State| it.ghost.broken != Some(ORDER)),
+        Property::always(PROGRESS, |_, it: &State| it.ghost.broken != Some(PROGRESS)),
+        Property::always(REMAINS, |_, it: &State| !is_over(it) || remains_nothing(it)),
+        Property::always(ENDS, |_, it: &State| it.store.ends(it.server_now())),
+        Property::always(CALLED, |_, it: &State| !is_silent(it) || is_called(it)),
+        Property::sometimes(REACHED, |_, it: &State| it.ghost.guards > 1),
     ]
 }
 
 /// Tells whether all is over, and nothing was forgotten by a takeover or a death.
 fn is_over(state: &State) -> bool {
-    let idle = |phase: &Phase| *phase == Phase::Idle;
-    state.wires.is_empty()
-        && !state.ghost.forgot
-        && state.clients.iter().all(|client| idle(&client.phase))
+    let idle = |client: &Client| client.phase == Phase::Idle;
+    state.wires.is_empty() && !state.ghost.forgot && state.clients.iter().all(idle)
 }
 
 fn remains_nothing(state: &State) -> bool {
-    let alive = state
-        .store
-        .held()
-        .is_some_and(|held| held.ends > state.server_now());
-    !alive && !state.store.has_waiters()
+    let now = state.server_now();
+    state.store.held().is_none_or(|held| held.ends <= now) && !state.store.has_waiters()
 }
 
 /// Tells whether the name was freed, and nothing is on its way.
 fn is_silent(state: &State) -> bool {
-    let dead = |phase: &Phase| *phase == Phase::Dead;
+    let dead = |client: &Client| client.phase == Phase::Dead;
     state.wires.is_empty()
         && state.store.held().is_none()
         && !state.ghost.quiet
         && !state.ghost.forgot
-        && !state.clients.iter().any(|client| dead(&client.phase))
+        && !state.clients.iter().any(dead)
 }
 
 /// Tells whether some client acts, if any waits.
 fn is_called(state: &State) -> bool {
-    let sleeps = |client: &super::client::Client| match client.phase {
+    let sleeps = |client: &Client| match client.phase {
         Phase::Waiting { .. } => !client.rung && client.is_registered(state.server_now()),
         _ => false,
     };
-    let acts = |phase: &Phase| matches!(phase, Phase::Asking | Phase::Leaving(_));
-    let mut clients = state.clients.iter();
-    !clients.clone().any(sleeps) || clients.any(|client| client.rung || acts(&client.phase))
+    let acts =
+        |client: &Client| client.rung || matches!(client.phase, Phase::Asking | Phase::Leaving(_));
+    !state.clients.iter().any(sleeps) || state.clients.iter().any(acts)
 }

@@ -21,9 +21,9 @@ use std::fmt;
 use stateright::{Model, Property};
 
 use self::{
-    client::{Client, Phase},
+    client::{Client, Heard, Next, Phase},
     laws::Ghost,
-    server::{Line, Store, What},
+    server::{Line, Store, Verb, What},
 };
 use crate::{faults::listed, mutants::Forgery};
 
@@ -36,15 +36,6 @@ pub const LEASE: u8 = 2;
 /// How long after its sending a request may act, and how long a waiter stays registered, in ticks.
 /// The scripts have 5 s for both.
 pub const REACH: u8 = 2;
-
-/// The kinds of locks in small worlds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// The plain lock.
-    Plain,
-    /// The fair lock.
-    Fair,
-}
 
 listed! {
     /// A rule of the protocol that the clients of a world break.
@@ -77,15 +68,6 @@ listed! {
     }
 }
 
-impl Kind {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Plain => "lock",
-            Self::Fair => "fair",
-        }
-    }
-}
-
 /// What may happen, and how often.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Budget {
@@ -108,8 +90,8 @@ pub struct Budget {
 /// The bounds of a world.
 #[derive(Clone, Debug)]
 pub struct World {
-    /// The kind of the lock.
-    pub kind: Kind,
+    /// Whether the lock is fair, and not plain.
+    pub fair: bool,
     /// For each client, whether its calls wait, in order.
     pub calls: Vec<Vec<bool>>,
     /// What may happen.
@@ -224,9 +206,13 @@ impl State {
         }
     }
 
+    fn client(&mut self, who: u8) -> &mut Client {
+        &mut self.clients[usize::from(who)]
+    }
+
     fn ask(&mut self, world: &World, who: u8) {
         let now = self.now;
-        if let Some(what) = self.clients[usize::from(who)].ask(world, now) {
+        if let Some(what) = self.client(who).ask(world, now) {
             self.time_out(who);
             self.put(Packet::Request(who, Some(now), what));
         }
@@ -235,14 +221,15 @@ impl State {
     /// The client waits for no earlier reply any more.
     fn time_out(&mut self, who: u8) {
         for packet in &mut self.wires {
-            if let Packet::Request(of, sent, What::Acquire { .. } | What::Release { .. }) = packet
+            if let Packet::Request(of, sent, what) = packet
                 && *of == who
+                && what.verb != Verb::Renew
             {
                 *sent = None;
             }
         }
         self.wires.retain(|packet| match packet {
-            Packet::Reply(to, _, what, ..) => *to != who || matches!(what, What::Renew { .. }),
+            Packet::Reply(to, _, what, ..) => *to != who || what.verb == Verb::Renew,
             _ => true,
         });
         self.wires.sort();
@@ -255,12 +242,12 @@ impl State {
         self.ghost.served(world, (who, what, &line), &store, now);
         self.store = store;
         if let Some(sent) = sent
-            && self.clients[usize::from(who)].phase != Phase::Dead
+            && self.client(who).phase != Phase::Dead
         {
             self.put(Packet::Reply(who, sent, what.clone(), line, now, false));
         }
         for (to, number, grant) in messages {
-            if self.clients[usize::from(to)].phase != Phase::Dead {
+            if self.client(to).phase != Phase::Dead {
                 self.put(Packet::Message(to, number, grant));
             }
         }
@@ -268,34 +255,25 @@ impl State {
 
     fn arrive(&mut self, world: &World, packet: Packet) {
         let now = self.now;
-        match packet {
-            Packet::Request(who, sent, what) => self.serve(world, who, sent, &what),
+        let (who, next) = match packet {
+            Packet::Request(who, sent, what) => return self.serve(world, who, sent, &what),
             Packet::Reply(who, sent, what, line, at, confirmed) => {
-                let client = &mut self.clients[usize::from(who)];
-                let heard = client::Heard {
+                let heard = Heard {
                     sent,
                     now,
                     at,
                     confirmed: confirmed || !world.durable || !world.keeps(Broken::Confirm),
                 };
-                let next = client.answered(world, &what, &line, heard);
-                self.followed(who, next);
+                (who, self.client(who).answered(world, &what, &line, heard))
             }
             Packet::Message(who, number, grant) => {
-                let client = &mut self.clients[usize::from(who)];
-                let next = client.called(world, number, grant, now);
-                self.followed(who, next);
+                (who, self.client(who).called(world, number, grant, now))
             }
-        }
-    }
-
-    /// Records a grant that a client takes, and sends its next request.
-    fn followed(&mut self, who: u8, next: client::Next) {
-        if let Some((token, abandoned)) = next.taken {
-            self.ghost.taken(token, abandoned);
-        }
-        if let Some(what) = next.send {
-            self.put(Packet::Request(who, Some(self.now), what));
+        };
+        match next {
+            Next::Rest => {}
+            Next::Take(token, abandoned) => self.ghost.taken(token, abandoned),
+            Next::Send(what) => self.put(Packet::Request(who, Some(now), what)),
         }
     }
 
@@ -317,8 +295,7 @@ impl State {
             Phase::Leaving(_) if left.again > 0 => actions.push(Action::Ask(who)),
             _ => {}
         }
-        let asks = matches!(client.phase, Phase::Asking | Phase::Waiting { .. });
-        if asks && left.leaves > 0 {
+        if client.asks() && left.leaves > 0 {
             actions.push(Action::Leave(who));
         }
         if left.deaths > 0 && client.phase != Phase::Dead {
@@ -381,28 +358,27 @@ impl Model for World {
         let mut state = last.clone();
         match action {
             Action::Begin(who) => {
-                state.clients[usize::from(who)].begin();
+                state.client(who).begin();
                 state.ask(self, who);
             }
             Action::Ask(who) => {
-                let client = &state.clients[usize::from(who)];
-                if !matches!(client.phase, Phase::Waiting { .. }) {
+                if !matches!(state.client(who).phase, Phase::Waiting { .. }) {
                     state.left.again -= 1;
                 }
                 state.ask(self, who);
             }
             Action::Leave(who) => {
                 state.left.leaves -= 1;
-                state.clients[usize::from(who)].leave(self);
+                state.client(who).leave(self);
                 state.ask(self, who);
             }
             Action::Renew(who) => {
                 state.left.renewals -= 1;
-                let what = state.clients[usize::from(who)].renewal(state.now)?;
-                state.put(Packet::Request(who, Some(state.now), what));
+                let what = state.client(who).renewal(last.now)?;
+                state.put(Packet::Request(who, Some(last.now), what));
             }
             Action::Release(who) => {
-                state.clients[usize::from(who)].release();
+                state.client(who).release();
                 state.ask(self, who);
             }
             Action::Die(who) => state.die(who),
@@ -432,7 +408,7 @@ impl State {
     /// The process of a client dies. Its requests arrive yet.
     fn die(&mut self, who: u8) {
         self.left.deaths -= 1;
-        self.clients[usize::from(who)].die();
+        self.client(who).die();
         self.wires.retain(|packet| match packet {
             Packet::Request(..) => true,
             Packet::Reply(to, ..) | Packet::Message(to, ..) => *to != who,
@@ -451,10 +427,8 @@ impl State {
 
     fn tick(&mut self) {
         self.now += 1;
-        let lost = self
-            .clients
-            .iter()
-            .filter_map(|client| client.lost(self.now));
+        let clients = self.clients.iter();
+        let lost = clients.filter_map(|client| client.lost(self.now));
         self.ghost.lost.extend(lost);
     }
 

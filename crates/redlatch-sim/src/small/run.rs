@@ -7,7 +7,7 @@ use std::{
 
 use stateright::{Checker, HasDiscoveries, Model, Path};
 
-use super::{Action, Broken, Budget, Kind, State, World, laws::REACHED};
+use super::{Action, Broken, Budget, State, World, laws::REACHED};
 use crate::{
     mutants::{Forgery, What},
     workload,
@@ -34,35 +34,32 @@ struct Explored {
 
 impl Named {
     const fn kind(&self) -> &'static str {
-        self.world.kind.name()
+        if self.world.fair { "fair" } else { "lock" }
     }
 }
 
 const WAIT: &[bool] = &[true];
 const TRY: &[bool] = &[false];
 
-/// Returns a world of two waiting calls, in which nothing goes wrong.
-fn calm(kind: Kind, horizon: u8) -> World {
-    World {
-        kind,
-        calls: vec![WAIT.into(), WAIT.into()],
-        budget: Budget::default(),
-        horizon,
-        orders: kind == Kind::Fair,
-        durable: false,
-        ahead: 0,
-        broken: None,
-        forgery: None,
-    }
-}
-
-/// Returns the worlds, the smaller ones first. `ticks` pass in most of them.
+/// Returns the worlds, the smaller ones first. `ticks` pass in most of them, and two calls wait.
 fn worlds(ticks: u8) -> impl Iterator<Item = Named> {
     let mut all = Vec::new();
-    for kind in [Kind::Plain, Kind::Fair] {
-        let mut add = |name, change: &dyn Fn(&mut World)| {
-            let mut world = calm(kind, ticks);
-            change(&mut world);
+    for fair in [false, true] {
+        let mut add = |name, change: &dyn Fn(&mut World, &mut Budget)| {
+            let mut budget = Budget::default();
+            let mut world = World {
+                fair,
+                calls: vec![WAIT.into(), WAIT.into()],
+                budget: Budget::default(),
+                horizon: ticks,
+                orders: fair,
+                durable: false,
+                ahead: 0,
+                broken: None,
+                forgery: None,
+            };
+            change(&mut world, &mut budget);
+            world.budget = budget;
             let breaks = matches!(name, "forgets" | "clocks-apart");
             all.push(Named {
                 name,
@@ -70,37 +67,31 @@ fn worlds(ticks: u8) -> impl Iterator<Item = Named> {
                 breaks,
             });
         };
-        add("late", &|world| {
+        add("late", &|world, may| {
             world.calls.pop();
-            (world.budget.copies, world.budget.leaves) = (1, 1);
-            world.horizon = ticks + 1;
+            world.horizon += 1;
+            (may.copies, may.leaves) = (1, 1);
         });
-        add("three", &|world| {
+        add("three", &|world, _| {
             world.calls.push(WAIT.into());
             world.horizon = 1;
         });
-        add("tries", &|world| {
+        add("tries", &|world, may| {
             world.calls = vec![[WAIT, TRY].concat(), [WAIT, TRY].concat()];
-            (world.budget.copies, world.horizon, world.orders) = (1, 1, false);
+            (may.copies, world.horizon, world.orders) = (1, 1, false);
         });
-        add("deaths", &|world| {
-            (world.budget.deaths, world.budget.renewals) = (1, 1)
+        add("deaths", &|_, may| (may.deaths, may.renewals) = (1, 1));
+        add("takeover", &|world, may| {
+            (world.durable, world.ahead, may.takeovers) = (true, 1, 1);
         });
-        add("takeover", &|world| {
-            (world.durable, world.ahead, world.budget.takeovers) = (true, 1, 1);
-        });
-        add("lost", &|world| {
-            (world.budget.losses, world.budget.again) = (1, 1)
-        });
-        add("copies", &|world| {
-            (world.budget.copies, world.budget.leaves) = (1, 1)
-        });
-        add("forgets", &|world| {
-            (world.durable, world.budget.takeovers) = (true, 1);
+        add("lost", &|_, may| (may.losses, may.again) = (1, 1));
+        add("copies", &|_, may| (may.copies, may.leaves) = (1, 1));
+        add("forgets", &|world, may| {
+            (world.durable, may.takeovers) = (true, 1);
             world.broken = Some(Broken::Confirm);
         });
-        add("clocks-apart", &|world| {
-            (world.durable, world.ahead, world.budget.takeovers) = (true, 2, 1);
+        add("clocks-apart", &|world, may| {
+            (world.durable, world.ahead, may.takeovers) = (true, 2, 1);
         });
     }
     all.into_iter()
@@ -173,9 +164,8 @@ impl Plant {
         });
         let scripts = ["lock", "fair"].into_iter().flat_map(|kind| {
             let mutants = workload::find(kind).map_or(&[][..], |kind| kind.mutants);
-            let texts = mutants
-                .iter()
-                .filter(|mutant| matches!(mutant.what, What::Script(..)));
+            let mutants = mutants.iter();
+            let texts = mutants.filter(|mutant| matches!(mutant.what, What::Script(..)));
             texts.map(move |mutant| Self {
                 name: mutant.name.to_owned(),
                 kind: Some(kind),
@@ -237,8 +227,7 @@ impl fmt::Display for Explored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (states, depth, took) = (self.states, self.depth, self.took.as_secs_f64());
         write!(f, "{states:>9} states, {depth:>2} events, {took:>5.1} s")?;
-        self.broken
-            .iter()
-            .try_for_each(|(law, _)| write!(f, ", breaks {law}"))
+        let mut broken = self.broken.iter();
+        broken.try_for_each(|(law, _)| write!(f, ", breaks {law}"))
     }
 }

@@ -2,51 +2,44 @@
 
 use std::{cell::RefCell, fmt, hash, sync::Arc, time::Duration};
 
-use redlatch_core::runtime::{Command, Push, Reply, Value};
+use redlatch_core::runtime::{Command, Push, Reply};
 use redlatch_embedded::engine::{
-    Contents, Engine, KeyDump, Model, ServerTime, SessionId, SessionKind, Snapshot,
+    Engine, KeyDump, Model, ServerTime, SessionId, SessionKind, Snapshot,
 };
 use redlatch_lua::{Exclusive, FAIR, REENTRANT, Source};
 
-use super::{Broken, Grant, Kind, LEASE, REACH, TICK, World};
-use crate::workload::field;
+use super::{Broken, Grant, LEASE, REACH, TICK, World};
+use crate::{
+    scripts::{Ran, numbers},
+    workload::{field, members},
+};
 
 /// A request, with times in ticks of the server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum What {
+pub struct What {
+    /// What it asks for.
+    pub verb: Verb,
+    /// The owner's number.
+    pub owner: u8,
+    /// The attempt's number.
+    pub attempt: u8,
+    /// When it may act at the latest. Of a release, until when copies of what it ends may act.
+    pub by: Option<u8>,
+    /// Whether it registers a waiter, or may have to remove one.
+    pub listed: bool,
+    /// The token of a hold that was taken.
+    pub token: Option<u64>,
+}
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Verb {
     /// Acquires.
-    Acquire {
-        /// The owner's number.
-        owner: u8,
-        /// The attempt's number.
-        attempt: u8,
-        /// When it may act at the latest.
-        by: u8,
-        /// Whether it registers a waiter.
-        waits: bool,
-    },
+    Acquire,
     /// Renews a hold.
-    Renew {
-        /// The owner's number.
-        owner: u8,
-        /// The hold's token.
-        token: u64,
-        /// When it may act at the latest.
-        by: u8,
-    },
+    Renew,
     /// Ends all that an attempt has.
-    Release {
-        /// The owner's number.
-        owner: u8,
-        /// The attempt's number.
-        attempt: u8,
-        /// Until when copies may act.
-        void: Option<u8>,
-        /// Whether a waiter may be listed.
-        listed: bool,
-        /// The token of a hold that was taken.
-        token: Option<u64>,
-    },
+    Release,
 }
 
 /// A reply.
@@ -81,9 +74,9 @@ pub enum Line {
 /// A message: the client, the number of an attempt, and a grant.
 pub(crate) type Message = (u8, Option<u8>, Option<Grant>);
 
-/// The data of a server, and what distinguishes them.
+/// The data of a server, and a text that distinguishes them.
 #[derive(Clone)]
-pub struct Store(Arc<(Snapshot, Vec<KeyDump>, Vec<u8>)>);
+pub struct Store(Arc<(Snapshot, Vec<KeyDump>, String)>);
 
 /// The hold that a server has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,42 +99,20 @@ impl Held {
 impl Store {
     /// Returns the data of an empty server.
     pub(crate) fn empty() -> Self {
-        Self(Arc::new((Snapshot::empty(), Vec::new(), Vec::new())))
+        Self::of(Snapshot::empty(), Vec::new())
     }
 
-    fn of(engine: &Engine, now: ServerTime) -> Self {
-        let dump = engine.dump(now);
-        let mut bytes = Vec::with_capacity(512);
-        let mut put = |item: &[u8]| {
-            bytes.extend_from_slice(item);
-            bytes.push(0);
-        };
-        for KeyDump {
-            key,
-            contents,
-            expires,
-        } in &dump
-        {
-            put(key);
-            put(&expires.map_or(0, ServerTime::millis).to_le_bytes());
-            match contents {
-                Contents::Hash(fields) => fields.iter().for_each(|(field, value)| {
-                    put(field);
-                    put(value);
-                }),
-                Contents::SortedSet(members) => members.iter().for_each(|(member, score)| {
-                    put(member);
-                    put(&score.to_le_bytes());
-                }),
-                other => put(format!("{other:?}").as_bytes()),
-            }
-        }
-        Self(Arc::new((engine.snapshot(), dump, bytes)))
+    fn of(data: Snapshot, dump: Vec<KeyDump>) -> Self {
+        let text = format!("{dump:?}");
+        Self(Arc::new((data, dump, text)))
+    }
+
+    fn dump(&self, key: &str) -> Option<&KeyDump> {
+        self.0.1.iter().find(|dump| dump.key == key.as_bytes())
     }
 
     fn field(&self, name: &str) -> Option<String> {
-        let main = self.0.1.iter().find(|dump| dump.key == KEY.as_bytes())?;
-        field(main, name)
+        field(self.dump(KEY)?, name)
     }
 
     /// Returns the hold, ended or not, if the server has one.
@@ -149,13 +120,12 @@ impl Store {
         let owner = self.field("o")?;
         let (client, owner) = owner.split_once(':')?;
         let attempts = self.field("h")?;
-        let attempt = attempts.trim().rsplit_once(':').map(|(_, number)| number);
+        let attempt = attempts.trim().rsplit_once(':');
+        let attempt = attempt.and_then(|(_, number)| number.parse().ok());
         Some(Held {
             client: client_of(client)?,
             owner: owner.parse().ok()?,
-            attempt: attempt
-                .and_then(|number| number.parse().ok())
-                .unwrap_or_default(),
+            attempt: attempt.unwrap_or_default(),
             token: self.field("t")?.parse().ok()?,
             ends: ticks(self.field("u")?.parse().ok()?),
         })
@@ -168,22 +138,16 @@ impl Store {
         let waiter = time(now + REACH + 1);
         let mut keys = self.0.1.iter();
         keys.all(|dump| {
-            let last = if dump.key == KEY.as_bytes() {
-                token
-            } else {
-                waiter
-            };
+            let is_waiters = dump.key != KEY.as_bytes();
+            let last = if is_waiters { waiter } else { token };
             dump.expires.is_some_and(|expires| expires <= last)
         })
     }
 
     /// Tells whether any waiter is listed.
     pub(crate) fn has_waiters(&self) -> bool {
-        let queue = |dump: &&KeyDump| dump.key == QUEUE.as_bytes();
-        let list = self.0.1.iter().find(queue);
-        list.is_some_and(
-            |dump| matches!(&dump.contents, Contents::SortedSet(set) if !set.is_empty()),
-        )
+        self.dump(QUEUE)
+            .is_some_and(|dump| !members(dump).is_empty())
     }
 }
 
@@ -203,7 +167,7 @@ impl hash::Hash for Store {
 
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.1.fmt(f)
+        f.write_str(&self.0.2)
     }
 }
 
@@ -235,126 +199,79 @@ impl World {
         now: u8,
     ) -> (Line, Vec<Message>, Store) {
         let (script, args) = self.call(who, what);
-        ENGINE.with_borrow_mut(|(engine, session)| {
-            engine.restore(&store.0.0);
-            let reply = self.run(engine, *session, script, &args, time(now));
-            let messages = engine.take_deliveries();
-            let messages = messages
-                .into_iter()
-                .filter_map(|delivery| match delivery.push {
-                    Push::Message { channel, payload } => message(&channel, &payload),
-                    _ => None,
-                });
-            (
-                read(what, &reply),
-                messages.collect(),
-                Store::of(engine, time(now)),
-            )
-        })
-    }
-
-    fn run(
-        &self,
-        engine: &mut Engine,
-        session: SessionId,
-        script: &'static Source,
-        args: &[String],
-        now: ServerTime,
-    ) -> Reply {
-        let keys = match script.name.ends_with("renew") {
-            true => &[KEY][..],
-            false if self.kind == Kind::Fair => &[KEY, QUEUE, LIVES],
-            false => &[KEY, QUEUE],
+        let keys = match what.verb {
+            Verb::Renew => &[KEY][..],
+            _ if self.fair => &[KEY, QUEUE, LIVES],
+            _ => &[KEY, QUEUE],
         };
         let command = |verb: &str, text: &str| {
             let head = Command::new(verb).arg(text).arg(keys.len().to_string());
             let command = keys.iter().fold(head, Command::arg);
-            let command = args.iter().fold(command, Command::arg);
-            let forgery = self.forgery.as_ref();
-            forgery
-                .and_then(|forgery| forgery.forge(&command))
-                .unwrap_or(command)
+            args.iter().fold(command, Command::arg)
         };
-        let reply = engine.execute(session, &command("EVALSHA", script.digest), now);
-        match reply {
-            Err(error) if error.code == "NOSCRIPT" => {
-                engine.execute(session, &command("EVAL", script.text), now)
-            }
-            reply => reply,
-        }
+        ENGINE.with_borrow_mut(|(engine, session)| {
+            engine.restore(&store.0.0);
+            let mut run = |command: &Command| {
+                let forgery = self.forgery.as_ref();
+                let forged = forgery.and_then(|forgery| forgery.forge(command));
+                engine.execute(*session, forged.as_ref().unwrap_or(command), time(now))
+            };
+            let asked = command("EVALSHA", script.digest);
+            let reply = match run(&asked) {
+                Err(error) if error.code == "NOSCRIPT" => run(&command("EVAL", script.text)),
+                reply => reply,
+            };
+            let pushes = engine.take_deliveries().into_iter();
+            let messages = pushes.filter_map(|delivery| match delivery.push {
+                Push::Message { channel, payload } => message(&channel, &payload),
+                _ => None,
+            });
+            let messages = messages.collect();
+            let store = Store::of(engine.snapshot(), engine.dump(time(now)));
+            (read(what.verb, &asked, &reply), messages, store)
+        })
     }
 
     /// Returns the script and arguments of a request, as the protocol page says.
     fn call(&self, who: u8, what: &What) -> (&'static Source, Vec<String>) {
-        let scripts: &Exclusive = match self.kind {
-            Kind::Plain => &REENTRANT,
-            Kind::Fair => &FAIR.exclusive,
+        let scripts: &Exclusive = match self.fair {
+            true => &FAIR.exclusive,
+            false => &REENTRANT,
         };
         let client = CLIENTS[usize::from(who)].to_string();
-        let id = |number: u8| format!(":{number}");
+        let (owner, attempt) = (format!(":{}", what.owner), format!(":{}", what.attempt));
         let or_empty = |number: Option<u64>| number.map_or_else(String::new, |it| it.to_string());
-        let listed = |listed: bool, attempt, owner| match listed {
-            true => self.address(who, attempt, owner),
-            false => String::new(),
+        let (by, token) = (or_empty(what.by.map(millis)), or_empty(what.token));
+        let (wait, address) = match what.listed {
+            true => (Some(u64::from(REACH) * TICK), self.address(who, what)),
+            false => (None, String::new()),
         };
-        let [lease, ttl] = self.term();
-        match *what {
-            What::Acquire {
-                owner,
-                attempt,
-                by,
-                waits,
-            } => {
-                let head = [millis(by).to_string(), client, lease, ttl, String::new()];
-                let entry = [
-                    id(owner),
-                    id(attempt),
-                    or_empty(waits.then_some(u64::from(REACH) * TICK)),
-                    listed(waits, attempt, owner),
-                ];
-                (&scripts.acquire, head.into_iter().chain(entry).collect())
+        // How much longer than the lease a hold lasts at the server, in ticks.
+        let allowance = u8::from(self.durable && self.keeps(Broken::Allowance));
+        let lease = u64::from(LEASE + allowance) * TICK;
+        let [lease, ttl] = [lease, lease + KEPT].map(|span| span.to_string());
+        match what.verb {
+            Verb::Acquire => {
+                let head = [by, client, lease, ttl, String::new()];
+                let entry = [owner, attempt, or_empty(wait), address];
+                (&scripts.acquire, [&head[..], &entry].concat())
             }
-            What::Renew { owner, token, by } => {
-                let head = [millis(by).to_string(), client, lease, ttl];
-                let entry = [id(owner), token.to_string()];
-                (&scripts.renew, head.into_iter().chain(entry).collect())
+            Verb::Renew => {
+                let args = vec![by, client, lease, ttl, owner, token];
+                (&scripts.renew, args)
             }
-            What::Release {
-                owner,
-                attempt,
-                void,
-                listed: is_listed,
-                token,
-            } => {
-                let head = [client, KEPT.to_string()];
-                let entry = [
-                    id(owner),
-                    id(attempt),
-                    or_empty(void.map(millis)),
-                    listed(is_listed, attempt, owner),
-                    or_empty(token),
-                ];
-                (&scripts.release, head.into_iter().chain(entry).collect())
+            Verb::Release => {
+                let args = vec![client, KEPT.to_string(), owner, attempt, by, address, token];
+                (&scripts.release, args)
             }
         }
     }
 
-    /// Returns the lease and the TTL to ask for, in ms.
-    fn term(&self) -> [String; 2] {
-        let lease = u64::from(LEASE + self.allowance()) * TICK;
-        [lease, lease + KEPT].map(|span| span.to_string())
-    }
-
-    /// How much longer than the lease a hold lasts at the server, in ticks.
-    fn allowance(&self) -> u8 {
-        u8::from(self.durable && self.keeps(Broken::Allowance))
-    }
-
-    fn address(&self, who: u8, attempt: u8, owner: u8) -> String {
-        let client = CLIENTS[usize::from(who)];
+    fn address(&self, who: u8, what: &What) -> String {
+        let (client, attempt) = (CLIENTS[usize::from(who)], what.attempt);
         let mut address = format!("PUBLISH {CHANNEL}{client} {attempt}");
-        if self.kind == Kind::Fair {
-            address.push_str(&format!(" {owner}"));
+        if self.fair {
+            address.push_str(&format!(" {}", what.owner));
             if self.orders {
                 let lease = u64::from(LEASE) * TICK;
                 let ttl = lease + KEPT;
@@ -366,31 +283,25 @@ impl World {
 }
 
 /// Reads a reply.
-fn read(what: &What, reply: &Reply) -> Line {
-    let text = match reply {
-        Ok(Value::Array(items)) => {
-            let words = items.iter().filter_map(Value::as_str);
-            words.collect::<Vec<_>>().join(" ")
-        }
-        Ok(value) => value.as_str().unwrap_or_default().to_owned(),
-        Err(error) => return Line::Word(format!("{error}")),
-    };
-    let words: Vec<_> = text.split(' ').skip(1).collect();
-    let number = |at: usize| words.get(at).and_then(|word| word.parse::<u64>().ok());
-    match (words.first().copied(), what) {
-        (Some("granted"), What::Acquire { .. }) => Line::Granted {
-            token: number(2).unwrap_or_default(),
-            abandoned: number(3) == Some(1),
+fn read(verb: Verb, asked: &Command, reply: &Reply) -> Line {
+    let runs = Ran::all(asked, reply);
+    let word = runs.first().map_or("", Ran::verdict);
+    let number = |at| runs.first()?.number(at);
+    match (word, verb) {
+        ("granted", Verb::Acquire) => Line::Granted {
+            token: number(4).unwrap_or_default(),
+            abandoned: number(5) == Some(1),
         },
-        (Some("busy"), _) => Line::Busy {
-            rings: number(4).and_then(|number| u8::try_from(number).ok()),
-            token: number(6).unwrap_or_default(),
+        ("busy", _) => Line::Busy {
+            rings: number(6).and_then(|number| u8::try_from(number).ok()),
+            token: number(8).unwrap_or_default(),
         },
-        (Some("more"), _) => Line::More,
-        (Some("late"), _) => Line::Late,
-        (Some("renewed"), _) => Line::Renewed,
-        (Some(_), What::Release { .. }) => Line::Released,
-        _ => Line::Word(words.join(" ")),
+        ("more", _) => Line::More,
+        ("late", _) => Line::Late,
+        ("renewed", _) => Line::Renewed,
+        ("", _) => Line::Word(format!("{reply:?}")),
+        (_, Verb::Release) => Line::Released,
+        _ => Line::Word(word.to_owned()),
     }
 }
 
@@ -402,20 +313,19 @@ fn message(channel: &[u8], payload: &[u8]) -> Option<Message> {
     let mut words = rest.split_whitespace();
     let number = words.next().and_then(|word| word.parse().ok());
     let grant = words.next().and_then(|word| {
-        let mut parts = word.split('.').skip(1);
+        let mut numbers = numbers(word);
         Some(Grant {
-            token: parts.next()?.parse().ok()?,
-            ends: ticks(parts.next()?.parse().ok()?),
-            abandoned: parts.next()? == "1",
+            token: numbers.next()?,
+            ends: ticks(numbers.next()?),
+            abandoned: numbers.next()? == 1,
         })
     });
     Some((to, number, grant))
 }
 
 fn client_of(name: &str) -> Option<u8> {
-    let at = CLIENTS
-        .iter()
-        .position(|client| name == client.to_string())?;
+    let mut clients = CLIENTS.iter();
+    let at = clients.position(|client| name == client.to_string())?;
     u8::try_from(at).ok()
 }
 

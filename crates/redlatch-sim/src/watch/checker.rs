@@ -101,3 +101,27 @@ impl<'a> Event<'a> {
         }
     }
 }
+
+/// Checks the replies about each name by itself.
+#[derive(Debug)]
+struct EachName<N>(Vec<N>);
+
+/// What the checker of a kind knows of one name.
+pub trait OfName: Send + fmt::Debug + Default + 'static {
+    /// Handles a script that the server has run at `now`, in ms of its clock.
+    fn ran(&mut self, name: usize, now: u64, ran: &Ran<'_>, view: &View, record: &mut Record);
+}
+
+/// Creates the checker of so many names.
+pub fn each<N: OfName>(names: usize) -> Box<dyn Checker> {
+    let names = (0..names).map(|_| N::default());
+    Box::new(EachName(names.collect::<Vec<_>>()))
+}
+
+impl<N: OfName> Checker for EachName<N> {
+    fn note(&mut self, event: &Event<'_>, view: &View, record: &mut Record) {
+        if let Some((ran, name, now)) = event.ran() {
+            self.0[name].ran(name, now, ran, view, record);
+        }
+    }
+}

@@ -92,9 +92,8 @@ impl History {
     /// Writes a record.
     pub fn add(&self, line: &Line) {
         // A full disk shows in the judge, which finds a line without an end.
-        let _ = line
-            .line()
-            .map(|line| (&*self.file).write_all(format!("{line}\n").as_bytes()));
+        let line = line.line().map(|line| format!("{line}\n"));
+        let _ = line.map(|line| (&*self.file).write_all(line.as_bytes()));
     }
 }
 
@@ -158,9 +157,7 @@ impl Checker for Holds {
             Event::Stepped => {
                 for (id, hold) in &mut self.open {
                     let claim = view.claims.get(id);
-                    if claim.is_some_and(|claim| {
-                        view.exec.is_alive(claim.proc) && claim.believes(view.now)
-                    }) {
+                    if claim.is_some_and(|claim| view.is_believed(claim)) {
                         hold.until = view.now;
                     }
                 }

@@ -12,7 +12,6 @@ mod view;
 
 use std::{
     collections::BTreeSet,
-    fmt,
     sync::{Arc, Mutex, MutexGuard},
 };
 
@@ -22,7 +21,7 @@ use redlatch_core::{
 };
 
 pub use self::{
-    checker::{Checker, Event},
+    checker::{Checker, Event, OfName, each},
     history::History,
     record::{Broken, Record, Tally, Violation},
     view::{Call, Claim, Conditions, GRAIN, Id, Part, Sight, Sighted, View, Waits},
@@ -38,6 +37,7 @@ use crate::{
 };
 
 /// The observer of one run.
+#[derive(Debug)]
 pub struct Watch {
     exec: Arc<Exec>,
     kind: Kind,
@@ -45,6 +45,7 @@ pub struct Watch {
     state: Mutex<State>,
 }
 
+#[derive(Debug)]
 struct State {
     view: View,
     record: Record,
@@ -166,11 +167,8 @@ impl Watch {
             let mut state = self.state();
             state.view.calls.retain(|_, call| call.proc != proc);
             state.view.subscribed.remove(&proc);
-            let claims = state.view.claims.iter();
-            claims
-                .filter(|(_, claim)| claim.proc == proc)
-                .map(|(&id, _)| id)
-                .collect()
+            let claims = state.view.claims.iter().filter(|(_, it)| it.proc == proc);
+            claims.map(|(&id, _)| id).collect()
         };
         claims.into_iter().for_each(|id| self.leaves(id));
     }
@@ -194,49 +192,41 @@ impl Watch {
         });
     }
 
-    /// Records a holder's write to the resource that the name protects. It is `rightful` if its
-    /// guard has just passed its check. Returns whether the register accepted the write.
-    pub fn writes(&self, who: &str, name: usize, token: u64, rightful: bool) -> bool {
+    /// Records a holder's write to the resource that the name protects. `claim` is its guard, if
+    /// that has just passed its check.
+    pub fn writes(&self, who: &str, name: usize, token: u64, claim: Option<Id>) {
         let state = &mut *self.state();
-        let fence = state.fences[name];
-        let taken = token >= fence;
+        let (fence, view) = (&mut state.fences[name], &state.view);
+        let taken = token >= *fence;
         state.record.say(|| {
             let verdict = if taken { "taken" } else { "refused" };
             let name = label(name);
             format!("{who}'s write to {name} with token {token} is {verdict}")
         });
         if taken {
-            state.fences[name] = token;
-        } else {
-            state.record.tally.stopped += 1;
-            if rightful {
-                let what = format!(
-                    "{who} holds {} rightfully with token {token}, and its write is refused: {fence} has been there",
-                    label(name)
-                );
-                state.record.violate("P3", what);
-            }
+            *fence = token;
+            return;
         }
-        taken
-    }
-
-    /// Tells whether no other client may have had the name since this guard was granted: it was not
-    /// ended by force, and the server forgets nothing.
-    pub fn is_rightful(&self, id: Id) -> bool {
-        let view = &self.state().view;
-        let Some(claim) = view.claims.get(&id) else {
-            return false;
-        };
-        !view.was_ended_by_force(claim) && !view.conditions.expects_trouble
+        state.record.tally.stopped += 1;
+        // No other client may have had the name since the guard was granted, if it was not ended by
+        // force and the server forgets nothing.
+        let claim = claim.and_then(|id| view.claims.get(&id));
+        let kept = claim.is_some_and(|claim| !view.was_ended_by_force(claim));
+        if kept && !view.conditions.expects_trouble {
+            let name = label(name);
+            let what = format!(
+                "{who} holds {name} rightfully with token {token}, and its write is refused: {fence} has been there"
+            );
+            state.record.violate("P3", what);
+        }
     }
 
     /// Returns the guards of a hold that are delivered and believed.
     pub fn companions(&self, name: usize, hold: &str) -> BTreeSet<Id> {
         let view = &self.state().view;
-        view.of_name(name)
-            .filter(|(_, claim)| &*claim.hold == hold && claim.believes(view.now))
-            .map(|(id, _)| id)
-            .collect()
+        let its = |claim: &Claim| *claim.hold == *hold && claim.believes(view.now);
+        let claims = view.of_name(name).filter(|(_, claim)| its(claim));
+        claims.map(|(id, _)| id).collect()
     }
 
     /// Counts an acquisition that gives no guard.
@@ -287,12 +277,9 @@ impl Watch {
                 // The other arguments may differ between machines.
                 let words = command.args().take(2).map(String::from_utf8_lossy);
                 let words = words.collect::<Vec<_>>().join(" ");
-                match reply {
-                    Ok(_) => format!("the server runs {words}"),
-                    Err(error) => format!("the server runs {words}: {error}"),
-                }
+                let error = reply.as_ref().err().map(|error| format!(": {error}"));
+                format!("the server runs {words}{}", error.unwrap_or_default())
             });
-            return;
         }
         if runs.len() > 1 {
             let (tally, entries) = (&mut state.record.tally, runs.len() as u64);
@@ -303,22 +290,18 @@ impl Watch {
             state.record.say(say);
         }
         for ran in &runs {
-            self.ran(&mut state, (proc, sent), ran, clock);
+            state.record.say(|| ran.to_string());
+            let seen = &workload::seen(ran);
+            state.view.saw(seen);
+            let event = Event::Ran {
+                proc,
+                ran,
+                seen,
+                sent,
+                clock,
+            };
+            state.note(|_| Some(event));
         }
-    }
-
-    fn ran(&self, state: &mut State, (proc, sent): (ProcId, u64), ran: &Ran<'_>, clock: u64) {
-        state.record.say(|| ran.to_string());
-        let seen = workload::seen(ran);
-        let event = Event::Ran {
-            proc,
-            ran,
-            seen: &seen,
-            sent,
-            clock,
-        };
-        state.view.saw(&seen);
-        state.note(|_| Some(event));
     }
 
     /// Checks P6: every key has an expiry at any time, whatever dies. `ttl` is its remaining time
@@ -333,18 +316,11 @@ impl Watch {
         }
     }
 
-    /// Records that a process receives messages from now on.
-    pub fn subscribed(&self, proc: ProcId) {
+    /// Records whether a process receives messages from now on.
+    pub fn hears(&self, proc: ProcId, messages: bool) {
         let view = &mut self.state().view;
-        view.subscribed.insert(proc, true);
-        view.resubscribed = view.now;
-    }
-
-    /// Records that a process no longer receives messages.
-    pub fn unsubscribed(&self, proc: ProcId) {
-        let view = &mut self.state().view;
-        if view.exec.is_alive(proc) {
-            view.subscribed.insert(proc, false);
+        if messages || view.exec.is_alive(proc) {
+            view.subscribed.insert(proc, messages);
         }
         view.resubscribed = view.now;
     }
@@ -377,6 +353,7 @@ impl Watch {
             kind: self.kind.name,
             violations: record.violations.clone(),
             tally: Tally {
+                seeds: 1,
                 broken: u64::from(!record.violations.is_empty()),
                 lasted: now,
                 converged: healed.map_or(0, |healed| now - healed),
@@ -389,8 +366,7 @@ impl Watch {
 
     /// Drops the references that the observer holds.
     pub fn clear(&self) {
-        let claims = std::mem::take(&mut self.state().view.claims);
-        drop(claims);
+        self.state().view.claims.clear();
     }
 
     /// Records that the run is over and nothing of it is left.
@@ -422,12 +398,6 @@ impl State {
         for checker in &mut self.checkers {
             checker.note(&event, view, record);
         }
-    }
-}
-
-impl fmt::Debug for Watch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watch").finish_non_exhaustive()
     }
 }
 

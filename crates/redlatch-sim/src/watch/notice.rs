@@ -15,17 +15,10 @@ use crate::{names::label, scripts::Act};
 /// Records which holds (name, hold) are lost, and since when.
 #[derive(Debug, Default)]
 pub(super) struct Notice {
-    told: BTreeMap<(usize, Arc<str>), Lost>,
+    /// When its holder was told of the loss, and the owner as the server stores it.
+    told: BTreeMap<(usize, Arc<str>), (u64, Arc<str>)>,
     /// Per name and owner, the hold that was delivered last.
     latest: BTreeMap<(usize, Arc<str>), Arc<str>>,
-}
-
-/// A hold whose holder was told of its loss.
-#[derive(Debug)]
-struct Lost {
-    at: u64,
-    /// The owner, as the server stores it.
-    owner: Arc<str>,
 }
 
 impl Checker for Notice {
@@ -38,15 +31,12 @@ impl Checker for Notice {
             }
             Event::Told { claim, cause } => {
                 let lost = (claim.name, Arc::clone(&claim.hold));
-                let (at, owner) = (view.now, Arc::clone(&claim.owner));
-                self.told.insert(lost, Lost { at, owner });
+                let told = (view.now, Arc::clone(&claim.owner));
+                self.told.insert(lost, told);
                 // An owner that acquires the name again learns by the grant that it had lost its
                 // former hold.
-                let owner = (claim.name, Arc::clone(&claim.owner));
-                let again = self
-                    .latest
-                    .get(&owner)
-                    .is_some_and(|hold| *hold != claim.hold);
+                let latest = self.latest.get(&(claim.name, Arc::clone(&claim.owner)));
+                let again = latest.is_some_and(|hold| *hold != claim.hold);
                 if !(again && cause == LossCause::Taken) {
                     check_cause(claim, cause, view, record);
                 }
@@ -65,16 +55,15 @@ impl Checker for Notice {
                     }
                     // Another master may not know of the force.
                     let known = !view.conditions.expects_trouble && !view.conditions.forks;
-                    if known && view.was_forced(name, &hold) {
-                        let what =
-                            format!("a hold of {} is renewed though it was forced", label(name));
-                        record.violate("P4", what);
-                    }
+                    let forced = known && view.was_forced(name, &hold);
                     let told = self.told.get(&(name, hold));
-                    if told.is_some_and(|told| sent > told.at + ON_ITS_WAY) {
-                        let what =
-                            format!("a hold of {} is renewed though it is lost", label(name));
-                        record.violate("P4", what);
+                    let lost = told.is_some_and(|(at, _)| sent > at + ON_ITS_WAY);
+                    for (broken, why) in [(forced, "was forced"), (lost, "is lost")] {
+                        if broken {
+                            let name = label(name);
+                            let what = format!("a hold of {name} is renewed though it {why}");
+                            record.violate("P4", what);
+                        }
                     }
                 }
             }
@@ -90,7 +79,7 @@ impl Notice {
     /// the scripts of kinds with such holds, the owner is the second argument.
     fn taken_again(&mut self, name: usize, owner: &str) {
         self.told
-            .retain(|(of, _), lost| *of != name || *lost.owner != *owner);
+            .retain(|(of, _), (_, by)| *of != name || **by != *owner);
     }
 }
 

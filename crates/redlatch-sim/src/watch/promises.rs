@@ -1,16 +1,13 @@
 //! The promises that all kinds share, but for P4.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     checker::{Checker, Event},
     history::Holds,
     notice::Notice,
     record::Record,
-    view::{Claim, Part, View, Waits},
+    view::{Call, Claim, Part, View, Waits},
 };
 use crate::{
     names::label,
@@ -42,11 +39,9 @@ impl Exclusion {
                 continue;
             }
             let mut holds: Vec<&Claim> = Vec::new();
-            for (_, claim) in view.believers(name) {
-                if view.was_ended_by_force(claim) {
-                    continue;
-                }
-                if holds.iter().all(|known| !known.is_with(claim)) {
+            for claim in view.believers(name) {
+                let known = holds.iter().any(|known| known.is_with(claim));
+                if !known && !view.was_ended_by_force(claim) {
                     holds.push(claim);
                 }
             }
@@ -74,18 +69,12 @@ impl Checker for Exclusion {
 
 /// Returns a description of two holds that exclude each other, if there are any.
 fn clash(holds: &[&Claim]) -> Option<String> {
-    let two = |one: &Claim, two: &Claim| {
-        format!(
-            "{} ({}) and {} ({}) both hold",
-            one.who, one.hold, two.who, two.hold
-        )
-    };
+    let who = |it: &Claim| format!("{} ({})", it.who, it.hold);
+    let two = |it: &Claim, other: &Claim| format!("{} and {} both hold", who(it), who(other));
     let (first, rest) = holds.split_first()?;
     if let Some(whole) = holds.iter().find(|claim| claim.part == Part::Whole) {
-        let other = rest
-            .iter()
-            .chain([first])
-            .find(|claim| !claim.is_with(whole) && !claim.shares_owner(whole));
+        let mut others = rest.iter().chain([first]);
+        let other = others.find(|it| !it.is_with(whole) && !it.shares_owner(whole));
         return other.map(|other| two(whole, other));
     }
     let (mut taken, mut most) = (0, 0);
@@ -145,40 +134,32 @@ struct HandOff(Vec<Option<u64>>);
 
 impl HandOff {
     fn look(&mut self, view: &View, record: &mut Record) {
-        let conditions = &view.conditions;
-        let hand_off = HAND_OFF + 6 * conditions.delay;
-        let settling = SETTLING + 8 * conditions.delay;
+        let (calm, delay) = (view.conditions.calm, view.conditions.delay);
+        let (hand_off, settling) = (HAND_OFF + 6 * delay, SETTLING + 8 * delay);
         let unheard = view.subscribed.values().any(|heard| !heard);
-        for name in 0..view.names() {
-            let Some(freed) = self.0[name] else {
-                continue;
-            };
-            let from = if conditions.calm {
-                freed
-            } else {
-                freed.max(view.resubscribed)
-            };
-            if (unheard && !conditions.calm) || view.now < from + hand_off {
+        let heard = if calm { 0 } else { view.resubscribed };
+        for (name, free) in self.0.iter_mut().enumerate() {
+            let Some(freed) = *free else { continue };
+            let from = freed.max(heard);
+            if (unheard && !calm) || view.now < from + hand_off {
                 continue;
             }
             if view.now >= from + settling + hand_off {
                 // The hand-off is over for every waiter that had arrived by then.
-                self.0[name] = None;
+                *free = None;
             }
-            let of_name = || view.calls.values().filter(|call| call.name == name);
-            let polling: BTreeSet<_> = of_name()
-                .filter(|call| call.waits == Waits::Polling)
-                .map(|call| call.proc)
-                .collect();
-            let patient = of_name().find(|call| {
+            let calls = || view.calls.values().filter(|call| call.name == name);
+            let polls =
+                |it: &Call| calls().any(|by| by.proc == it.proc && by.waits == Waits::Polling);
+            let patient = calls().find(|call| {
                 call.waits == Waits::Patiently
                     && call.since < freed
                     && (call.since + settling).max(from) + hand_off <= view.now
                     && view.exec.is_alive(call.proc)
-                    && !polling.contains(&call.proc)
+                    && !polls(call)
             });
             if let Some(call) = patient {
-                self.0[name] = None;
+                *free = None;
                 let (name, proc, span) = (label(name), call.proc, hand_off / 1000);
                 let what = format!(
                     "{name} was released, and a waiter of process {proc} did not get it within {span} ms"

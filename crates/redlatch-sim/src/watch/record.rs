@@ -83,7 +83,7 @@ impl Tally {
 }
 
 /// The record of one run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Record {
     /// The true time in µs.
     pub now: u64,
@@ -112,18 +112,11 @@ impl Record {
         history: Option<History>,
     ) -> Self {
         Self {
-            now: 0,
-            story: Vec::new(),
             told,
-            identities: Vec::new(),
-            tally: Tally {
-                seeds: 1,
-                ..Tally::default()
-            },
-            violations: Vec::new(),
             history,
             expects_trouble,
             scenario,
+            ..Self::default()
         }
     }
 

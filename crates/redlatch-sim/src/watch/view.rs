@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Weak},
-    time::Duration,
 };
 
 use redlatch_core::{HoldState, Moment};
@@ -11,7 +10,7 @@ use redlatch_core::{HoldState, Moment};
 use crate::{
     exec::{Exec, ProcId},
     faults::{Fault, Faults},
-    runtime::Clock,
+    runtime::{Clock, micros},
     scenarios::Scenario,
     scripts::{Act, Seen},
 };
@@ -199,16 +198,19 @@ impl View {
 
     /// Returns the delivered guards of a name.
     pub fn of_name(&self, name: usize) -> impl Iterator<Item = (Id, &Claim)> {
-        let claims = self.claims.iter();
-        claims
-            .filter(move |(_, claim)| claim.name == name)
-            .map(|(&id, claim)| (id, claim))
+        let claims = self.claims.iter().map(|(&id, claim)| (id, claim));
+        claims.filter(move |(_, claim)| claim.name == name)
     }
 
     /// Returns the guards of a name on which their holders may rely now.
-    pub fn believers(&self, name: usize) -> impl Iterator<Item = (Id, &Claim)> {
-        self.of_name(name)
-            .filter(|(_, claim)| self.exec.is_alive(claim.proc) && claim.believes(self.now))
+    pub fn believers(&self, name: usize) -> impl Iterator<Item = &Claim> {
+        let claims = self.of_name(name).map(|(_, claim)| claim);
+        claims.filter(move |claim| self.is_believed(claim))
+    }
+
+    /// Tells whether the holder of a guard may rely on it now.
+    pub fn is_believed(&self, claim: &Claim) -> bool {
+        self.exec.is_alive(claim.proc) && claim.believes(self.now)
     }
 
     /// Tells whether the hold of a guard was ended by force. Its holder believes in it until it
@@ -260,9 +262,8 @@ impl Claim {
 
     /// Returns the deadline by the holder's clock in µs; `None` once the guard is dropped.
     pub fn valid_until(&self) -> Option<u64> {
-        self.sight
-            .upgrade()
-            .map(|guard| micros(guard.valid_until().since_origin()))
+        let guard = self.sight.upgrade()?;
+        Some(micros(guard.valid_until().since_origin()))
     }
 
     /// Tells whether the holder may rely on the guard, by its deadline and by its state. The check
@@ -281,10 +282,6 @@ impl Claim {
             now + GRAIN < until && !matches!(guard.state(), HoldState::Lost(_))
         })
     }
-}
-
-fn micros(span: Duration) -> u64 {
-    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// The granularity of timers: the tolerance of the promises, in µs.

@@ -27,32 +27,27 @@ pub(crate) trait Body: Lasting {
     ) -> impl Future<Output = Result<(), Error>> + Send;
 }
 
-impl Body for Held {
-    fn holds(&self) -> &[Held] {
-        slice::from_ref(self)
-    }
+macro_rules! bodies {
+    ($($body:ident => $holds:expr;)*) => {$(
+        impl Body for $body {
+            fn holds(&self) -> &[Held] {
+                $holds(self)
+            }
 
-    fn extend(&self, span: Duration) -> Extending<'_> {
-        Box::pin(Self::extend(self, span))
-    }
+            fn extend(&self, span: Duration) -> Extending<'_> {
+                Box::pin(Self::extend(self, span))
+            }
 
-    async fn run(&self, work: impl Future<Output = ()> + Send) -> Result<(), Error> {
-        Self::run(self, work).await
-    }
+            async fn run(&self, work: impl Future<Output = ()> + Send) -> Result<(), Error> {
+                Self::run(self, work).await
+            }
+        }
+    )*};
 }
 
-impl Body for Bundle {
-    fn holds(&self) -> &[Held] {
-        self.holds()
-    }
-
-    fn extend(&self, span: Duration) -> Extending<'_> {
-        Box::pin(Self::extend(self, span))
-    }
-
-    async fn run(&self, work: impl Future<Output = ()> + Send) -> Result<(), Error> {
-        Self::run(self, work).await
-    }
+bodies! {
+    Held => slice::from_ref;
+    Bundle => Self::holds;
 }
 
 /// A guard of some primitive, and its acquisition.
@@ -82,14 +77,12 @@ pub(crate) trait Guard: Deref<Target: Body> + Send + Sync + Sized + 'static {
 
     /// Begins an acquisition that only the holder of this guard may make, in addition to its hold:
     /// an upgrade. `None` for an ordinary acquisition.
-    fn grow(&self, worker: &mut Worker, terms: &Terms) -> Option<Acquiring<Self>> {
-        let _ = (worker, terms);
+    fn grow(&self, _worker: &mut Worker, _terms: &Terms) -> Option<Acquiring<Self>> {
         None
     }
 
     /// Tells whether the guard is to be downgraded instead of being released.
-    fn shrinks(&self, worker: &mut Worker) -> bool {
-        let _ = worker;
+    fn shrinks(&self, _worker: &mut Worker) -> bool {
         false
     }
 
@@ -100,8 +93,7 @@ pub(crate) trait Guard: Deref<Target: Body> + Send + Sync + Sized + 'static {
     }
 
     /// Ends a hold by force. By default the kind has no release by force.
-    fn force(worker: &mut Worker, name: usize) -> Work<'_> {
-        let _ = name;
+    fn force(worker: &mut Worker, _name: usize) -> Work<'_> {
         Box::pin(async { worker.think(1_000).await })
     }
 
@@ -129,9 +121,7 @@ pub(crate) trait Guard: Deref<Target: Body> + Send + Sync + Sized + 'static {
     }
 
     /// Checks what only guards of this kind promise. `is_new` as the guard is returned.
-    fn judge(&self, worker: &Worker, is_new: bool) {
-        let _ = (worker, is_new);
-    }
+    fn judge(&self, _worker: &Worker, _is_new: bool) {}
 
     /// Shows the guard to the observer, as one claim for each of its holds. `calls` are the
     /// acquisitions of its names.
@@ -161,14 +151,21 @@ pub(crate) trait Guard: Deref<Target: Body> + Send + Sync + Sized + 'static {
 /// The outcomes of a release, each with the name of its hold.
 pub(crate) type Releases = Vec<(String, Released)>;
 
-/// A claim in the view of the observer.
+/// A claim in the view of the observer, which it leaves when this is dropped.
 pub(crate) struct Shown {
+    pub(super) watch: Arc<Watch>,
     pub(super) id: Id,
     pub(super) name: usize,
     pub(super) hold: Arc<str>,
     pub(super) token: Option<u64>,
     /// The observer sees the hold as long as this exists.
     pub(super) _sight: Arc<dyn Sighted>,
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.watch.leaves(self.id);
+    }
 }
 
 /// One hold of a guard.
@@ -191,54 +188,28 @@ impl<G: Guard> Sighted for Member<G> {
 pub(crate) type Acquiring<G> = Pin<Box<dyn Future<Output = Result<Option<G>, Error>> + Send>>;
 
 /// A delivered guard with its holder, as one or more claims in the view of the observer. Dropping
-/// it drops the guard.
+/// it drops the guard behind its claims.
 struct Hold<G> {
-    watch: Arc<Watch>,
     shown: Vec<Shown>,
-    guard: Option<Arc<G>>,
+    guard: Arc<G>,
 }
 
 impl<G: Guard> Hold<G> {
     fn new(worker: &Worker, calls: &[(usize, Id)], guard: G, renewed: bool) -> Self {
         let guard = Arc::new(guard);
         guard.judge(worker, true);
-        Self {
-            watch: Arc::clone(&worker.watch),
-            shown: guard.shows(worker, calls, renewed),
-            guard: Some(guard),
-        }
-    }
-
-    #[expect(
-        clippy::expect_used,
-        reason = "it is there until it is taken, which takes this by value"
-    )]
-    fn guard(&self) -> &G {
-        self.guard.as_ref().expect("it is there until it is taken")
+        let shown = guard.shows(worker, calls, renewed);
+        Self { shown, guard }
     }
 
     fn names(&self) -> String {
         told(self.shown.iter().map(|shown| shown.name))
     }
-}
 
-impl<G> Hold<G> {
     /// Takes the guard out. It no longer belongs to the holder.
-    fn take(mut self) -> Option<G> {
-        self.leave();
-        self.guard.take().and_then(Arc::into_inner)
-    }
-
-    fn leave(&mut self) {
-        for shown in self.shown.drain(..) {
-            self.watch.leaves(shown.id);
-        }
-    }
-}
-
-impl<G> Drop for Hold<G> {
-    fn drop(&mut self) {
-        self.leave();
+    fn take(self) -> Option<G> {
+        drop(self.shown);
+        Arc::into_inner(self.guard)
     }
 }
 
@@ -253,10 +224,9 @@ pub(super) async fn round<G: Guard>(worker: &mut Worker) {
     }
     // An owner that is used again may hold the names already, or may have held them before.
     let again = worker.rng.chance(250);
-    let owner = if again {
-        worker.owner.clone()
-    } else {
-        worker.client.owner()
+    let owner = match again {
+        true => worker.owner.clone(),
+        false => worker.client.owner(),
     };
     let terms = Terms::draw(worker, &owner);
     if let Some(hold) = acquire::<G>(worker, &names, &terms, None).await {
@@ -308,18 +278,18 @@ async fn acquire<G: Guard>(
     let calls = worker.asks(names, G::waits(terms));
     let limit = terms.limit(worker);
     let result = worker.calls(names, "acquire", limit, future).await;
-    let hold = match result {
-        Some(Ok(Some(guard))) => Some(Hold::new(worker, &calls, guard, terms.renewed)),
-        Some(Ok(None)) => {
+    let granted = result.and_then(|result| match result {
+        Ok(None) => {
             worker.say(|| format!("does not get {what}"));
             None
         }
-        Some(Err(error)) => {
+        Err(error) => {
             worker.say(|| format!("fails to get {what}: {error}"));
             None
         }
-        None => None,
-    };
+        Ok(guard) => guard,
+    });
+    let hold = granted.map(|guard| Hold::new(worker, &calls, guard, terms.renewed));
     worker.asked(&calls);
     hold
 }
@@ -332,7 +302,7 @@ async fn work<G: Guard>(worker: &mut Worker, hold: Hold<G>, owner: &Owner) {
         match worker.rng.below(10) {
             0 | 1 if G::REENTRANT => {
                 let (names, terms) = G::inner(worker, hold.shown[0].name, owner);
-                let base = Some(hold.guard());
+                let base = Some(&*hold.guard);
                 inner.extend(acquire(worker, &names, &terms, base).await);
             }
             2 => extend(worker, &hold).await,
@@ -345,8 +315,8 @@ async fn work<G: Guard>(worker: &mut Worker, hold: Hold<G>, owner: &Owner) {
             _ => worker.think(span).await,
         }
         write(worker, &hold);
-        hold.guard().judge(worker, false);
-        if hold.guard().check().is_err() && worker.rng.chance(800) {
+        hold.guard.judge(worker, false);
+        if hold.guard.check().is_err() && worker.rng.chance(800) {
             break;
         }
     }
@@ -361,13 +331,13 @@ async fn work<G: Guard>(worker: &mut Worker, hold: Hold<G>, owner: &Owner) {
 
 async fn extend<G: Guard>(worker: &mut Worker, hold: &Hold<G>) {
     let span = ms(worker.rng.between(50, worker.plan.lease * 2));
-    let extending = Guard::extend(hold.guard(), span);
+    let extending = Guard::extend(&*hold.guard, span);
     let extended = worker.briefly("extend", extending).await;
     worker.say(|| format!("extends {} by {span:?}: {extended:?}", hold.names()));
 }
 
 async fn run<G: Guard>(worker: &Worker, hold: &Hold<G>, span: u64) {
-    let done = hold.guard().run(worker.think(span)).await;
+    let done = hold.guard.run(worker.think(span)).await;
     let (span, names) = (span / 1000, hold.names());
     worker.say(|| format!("ran for {span} ms under {names}: {done:?}"));
 }
@@ -375,11 +345,12 @@ async fn run<G: Guard>(worker: &Worker, hold: &Hold<G>, span: u64) {
 /// Writes to each name if the guard's check passes, or sends writes that arrive late, after the
 /// check.
 fn write<G: Guard>(worker: &mut Worker, hold: &Hold<G>) {
-    let (fit, late) = (hold.guard().check().is_ok(), worker.rng.chance(100));
+    let (fit, late) = (hold.guard.check().is_ok(), worker.rng.chance(100));
     for shown in &hold.shown {
         let Some(token) = shown.token else { continue };
         if fit {
-            worker.writes(shown.id, shown.name, token);
+            let claim = Some(shown.id);
+            worker.watch.writes(&worker.label, shown.name, token, claim);
         }
         if late {
             let late = worker.rng.between(0, worker.plan.lease * 3000);
@@ -390,7 +361,7 @@ fn write<G: Guard>(worker: &mut Worker, hold: &Hold<G>) {
 
 /// Gives a guard up. Returns the guard of a downgrade, if there was one.
 async fn end<G: Guard>(worker: &mut Worker, hold: Hold<G>) -> Option<Hold<G>> {
-    if hold.guard().shrinks(worker) {
+    if hold.guard.shrinks(worker) {
         return shrink(worker, hold).await;
     }
     let release = |hold: Hold<G>| hold.take().map(|guard| Box::pin(guard.release()));
@@ -423,11 +394,10 @@ async fn release_checked<G: Guard>(worker: &Worker, hold: Hold<G>) {
     let holds = hold.shown.iter();
     let holds: Vec<_> = holds.map(|it| (it.name, Arc::clone(&it.hold))).collect();
     let Some(guard) = hold.take() else { return };
-    let companions = || -> Vec<_> {
-        let holds = holds.iter();
-        holds
-            .map(|(name, hold)| worker.watch.companions(*name, hold))
-            .collect()
+    let companions = || {
+        let held = holds.iter();
+        let held = held.map(|(name, hold)| worker.watch.companions(*name, hold));
+        held.collect::<Vec<_>>()
     };
     let before = companions();
     let released = worker.briefly("release", guard.release()).await;

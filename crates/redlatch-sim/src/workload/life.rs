@@ -18,7 +18,7 @@ use crate::{
     net::{SimTransport, address_of, addresses},
     plan::Finding,
     rng::Rng,
-    runtime::{Clock, SimRuntime},
+    runtime::{self, Clock, SimRuntime},
     watch::Event,
     world::Shared,
 };
@@ -178,13 +178,10 @@ impl Life {
     /// Sleeps for `micros`. Once all is healed, it sleeps for at most 1 ms more.
     pub(super) async fn think(&self, micros: u64) {
         let beat = self.plan.beat;
+        let now = runtime::micros(self.runtime.now().since_origin());
         let micros = match beat {
             0 => micros,
-            beat => {
-                let origin = self.runtime.now().since_origin();
-                let now = u64::try_from(origin.as_micros()).unwrap_or(0);
-                (now + micros).next_multiple_of(beat) - now
-            }
+            beat => (now + micros).next_multiple_of(beat) - now,
         };
         select! {
             biased;
@@ -194,8 +191,6 @@ impl Life {
     }
 
     fn say(&self, text: impl FnOnce() -> String) {
-        self.shared
-            .watch
-            .say(|| format!("c{} {}", self.number, text()));
+        self.watch.say(|| format!("c{} {}", self.number, text()));
     }
 }

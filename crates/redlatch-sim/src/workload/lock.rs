@@ -1,9 +1,10 @@
 //! Locks with one owner at a time: the plain lock, the fair lock, and several of them held as one.
 
-use std::time::Duration;
+use std::{convert::identity, time::Duration};
 
 use redlatch_core::{
     Backoff, Error, Held, HoldState, Lockable, Owner, WaitStrategy, exclusive::ForceRelease,
+    family::Wait,
 };
 use redlatch_embedded::engine::KeyDump;
 use redlatch_fair::{FairLock, FairLockGuard};
@@ -11,33 +12,56 @@ use redlatch_multi::{MultiGuard, MultiLock};
 use redlatch_reentrant::{Lock, LockGuard};
 
 use super::{
-    Acquiring, Guard, How, Releases, Terms, Work, Worker, Workload, field, mutants, order::Order,
+    Acquiring, Guard, Releases, Terms, Work, Worker, Workload, field, mutants, order::Order,
     queued, terms::acquiring,
 };
-use crate::{names::label, watch::Waits};
+use crate::{
+    names::label,
+    watch::{Waits, each},
+};
 
 /// The plain lock, as a workload.
 pub(super) static LOCK: Workload = Workload::of::<LockGuard>("lock", mutants::LOCK);
 
-impl Guard for LockGuard {
-    const REENTRANT: bool = true;
+/// Makes the guards of these locks guards of the simulator. The function changes the strategy by
+/// which they wait.
+macro_rules! locks {
+    ($($lock:ident, $guard:ident, $strategy:expr;)*) => {$(
+        impl Guard for $guard {
+            const REENTRANT: bool = true;
 
-    fn acquire(worker: &mut Worker, names: &[usize], terms: &Terms) -> Acquiring<Self> {
-        let lock = Lock::new(&worker.client, label(names[0]));
-        acquiring!(
-            terms, lock.try_lock(), |wait| lock.try_lock_for(wait), lock.lock();
-            .owner(&terms.owner).strategy(terms.strategy).durability(terms.durability)
-        )
-    }
+            fn acquire(worker: &mut Worker, names: &[usize], terms: &Terms) -> Acquiring<Self> {
+                let lock = $lock::new(&worker.client, label(names[0]));
+                let strategy = $strategy(terms.strategy);
+                acquiring!(
+                    terms, lock.try_lock(), |wait| lock.try_lock_for(wait), lock.lock();
+                    .owner(&terms.owner).strategy(strategy).durability(terms.durability)
+                )
+            }
 
-    fn force(worker: &mut Worker, name: usize) -> Work<'_> {
-        let force = Lock::new(&worker.client, label(name)).force_release();
-        worker.forces(name, force, ForceRelease::after_lease)
-    }
+            fn force(worker: &mut Worker, name: usize) -> Work<'_> {
+                let force = $lock::new(&worker.client, label(name)).force_release();
+                worker.forces(name, force, ForceRelease::after_lease)
+            }
 
-    async fn release(self) -> Result<Releases, Error> {
-        let name = self.name().to_owned();
-        Ok(vec![(name, Self::release(self).await?)])
+            async fn release(self) -> Result<Releases, Error> {
+                let name = self.name().to_owned();
+                Ok(vec![(name, Self::release(self).await?)])
+            }
+        }
+    )*};
+}
+
+locks! {
+    Lock, LockGuard, identity;
+    FairLock, FairLockGuard, polls_quickly;
+}
+
+/// All waiters behind one that polls proceed at its pace, by which the hand-off is measured.
+fn polls_quickly(strategy: WaitStrategy) -> WaitStrategy {
+    match strategy {
+        WaitStrategy::Poll(_) => WaitStrategy::Poll(Backoff::constant(POLL)),
+        notify => notify,
     }
 }
 
@@ -50,36 +74,9 @@ pub(super) fn holder(key: &KeyDump, now: u64) -> Option<String> {
 /// The fair lock, as a workload.
 pub(super) static FAIR: Workload = Workload {
     waiters: queued,
-    checkers: |names| vec![Box::new(Order::new(names))],
+    checkers: |names| vec![each::<Order>(names)],
     ..Workload::of::<FairLockGuard>("fair", mutants::FAIR_LOCK)
 };
-
-impl Guard for FairLockGuard {
-    const REENTRANT: bool = true;
-
-    fn acquire(worker: &mut Worker, names: &[usize], terms: &Terms) -> Acquiring<Self> {
-        let lock = FairLock::new(&worker.client, label(names[0]));
-        // All waiters behind one that polls proceed at its pace, by which the hand-off is measured.
-        let strategy = match terms.strategy {
-            WaitStrategy::Poll(_) => WaitStrategy::Poll(Backoff::constant(POLL)),
-            notify => notify,
-        };
-        acquiring!(
-            terms, lock.try_lock(), |wait| lock.try_lock_for(wait), lock.lock();
-            .owner(&terms.owner).strategy(strategy).durability(terms.durability)
-        )
-    }
-
-    fn force(worker: &mut Worker, name: usize) -> Work<'_> {
-        let force = FairLock::new(&worker.client, label(name)).force_release();
-        worker.forces(name, force, ForceRelease::after_lease)
-    }
-
-    async fn release(self) -> Result<Releases, Error> {
-        let name = self.name().to_owned();
-        Ok(vec![(name, Self::release(self).await?)])
-    }
-}
 
 /// The interval of waiters that poll.
 const POLL: Duration = Duration::from_millis(4);
@@ -135,7 +132,7 @@ impl Guard for MultiGuard {
     /// Holders that waited for each other would never get on.
     fn inner(worker: &mut Worker, _: usize, owner: &Owner) -> (Vec<usize>, Terms) {
         let mut terms = Terms::draw(worker, owner);
-        terms.how = How::Once;
+        terms.how = Wait::Never;
         (Self::names(worker, None), terms)
     }
 

@@ -24,6 +24,7 @@
 //! Then run `cargo xtask sim --kind <kind> --seeds 2000`, and the same with `--mutants` instead of
 //! `--seeds 2000`. A checker that no planted fault has ever set off checks nothing, so plant one.
 
+pub mod changes;
 mod election;
 mod holding;
 mod latch;
@@ -50,10 +51,10 @@ use redlatch_embedded::engine::{Contents, KeyDump};
 pub(crate) use self::{
     holding::{Acquiring, Guard, Releases, Shown},
     seen::seen,
-    terms::{How, Terms},
+    terms::Terms,
 };
 pub use self::{life::Life, worker::Worker};
-use crate::{mutants::Mutant, plan::Plan, rng::Rng, scenarios::Scenario, watch::Checker};
+use crate::{mutants::Mutant, plan::Plan, scenarios::Scenario, watch::Checker};
 
 /// A kind of object that seeds use.
 pub type Kind = &'static Workload;
@@ -151,10 +152,8 @@ pub(crate) fn members(key: &KeyDump) -> Vec<String> {
     let Contents::SortedSet(members) = &key.contents else {
         return Vec::new();
     };
-    let members = members.iter();
-    members
-        .map(|(member, _)| String::from_utf8_lossy(member).into_owned())
-        .collect()
+    let text = |(member, _): &(Vec<u8>, f64)| String::from_utf8_lossy(member).into_owned();
+    members.iter().map(text).collect()
 }
 
 /// Returns the text of a field of a hash. Other keys have none.
@@ -176,10 +175,4 @@ fn queued(key: &KeyDump) -> Vec<String> {
 /// Finds a kind by its name.
 pub fn find(name: &str) -> Option<Kind> {
     KINDS.iter().copied().find(|kind| kind.name == name)
-}
-
-/// Draws the kind of a seed with separate random numbers, so that the rest of the seed does not
-/// depend on the number of kinds.
-pub fn draw(seed: u64) -> Kind {
-    KINDS[Rng::new(seed.rotate_left(32)).index(KINDS.len())]
 }

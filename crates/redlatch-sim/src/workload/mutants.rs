@@ -13,71 +13,53 @@ const DURABLE: &str = "two-masters-durable";
 
 /// The plain lock: its scripts, and the rules of the client that all kinds share.
 pub(super) const LOCK: &[Mutant] = &[
-    script!("early-grant", REENTRANT.acquire,
-        "if held and owner ~= e.owner or"
-        => "if held and until_ms > (now + 100) .. '' and owner ~= e.owner or")
-    .unseen(),
+    script!("early-grant", REENTRANT.acquire, unseen, "if held and owner ~= e.owner or"
+        => "if held and until_ms > (now + 100) .. '' and owner ~= e.owner or"),
     script!("void-ignored", REENTRANT.acquire, "return now .. ' void'" => ""),
-    script!("grant-not-recorded", REENTRANT.acquire,
-        "'u', ends, 'v', spent, 'z', token)" => "'u', ends, 'z', token)")
-    .under(Fault::Doubled),
-    script!("entry-not-recorded", REENTRANT.acquire,
-        "'u', later, 'v', has.spent)" => "'u', later)")
-    .under(Fault::Doubled)
-    .unseen(),
-    script!("busy-try-not-recorded", REENTRANT.acquire,
-        "redis.pcall('HSET', key, 'v', spent)" => "")
-    .under(Fault::Doubled),
+    script!("grant-not-recorded", REENTRANT.acquire, under(Fault::Doubled),
+        "'u', ends, 'v', spent, 'z', token)" => "'u', ends, 'z', token)"),
+    script!("entry-not-recorded", REENTRANT.acquire, under(Fault::Doubled), unseen,
+        "'u', later, 'v', has.spent)" => "'u', later)"),
+    script!("busy-try-not-recorded", REENTRANT.acquire, under(Fault::Doubled),
+        "redis.pcall('HSET', key, 'v', spent)" => ""),
     script!("late-accepted", REENTRANT.acquire, "if string.sub(began, 1, 13) > ARGV[1] or" => "if"),
-    script!("token-repeats", REENTRANT.acquire,
-        "token = micros\n    if last and token <= last then"
+    script!("token-repeats", REENTRANT.acquire, "token = micros\n    if last and token <= last then"
         => "token = last or micros\n    if false then"),
-    script!("reentry-not-counted", REENTRANT.acquire, "held = held .. attempt .. ' '" => "")
-        .unseen(),
-    script!("reentry-shortens", REENTRANT.acquire,
-        "if has.ends > ends or h[2] == token then" => "if false then")
-    .unseen(),
+    script!("reentry-not-counted", REENTRANT.acquire, unseen,
+        "held = held .. attempt .. ' '" => ""),
+    script!("reentry-shortens", REENTRANT.acquire, unseen,
+        "if has.ends > ends or h[2] == token then" => "if false then"),
     script!("waiter-not-registered", REENTRANT.acquire,
         "redis.call('ZADD', KEYS[at + 1], alive, e.address)" => ""),
     script!("queue-without-end", REENTRANT.acquire,
         "redis.call('PEXPIRE', KEYS[at + 1], last - now)" => ""),
     script!("hold-without-end", REENTRANT.acquire, "redis.call('PEXPIRE', key, ttl)" => ""),
-    script!("release-frees-all", REENTRANT.release,
-        "if attempts == ' ' and live then" => "if live then")
-    .unseen(),
+    script!("release-frees-all", REENTRANT.release, unseen,
+        "if attempts == ' ' and live then" => "if live then"),
     script!("release-wakes-nobody", REENTRANT.release, "publish(verb, channel, key)" => ""),
-    script!("release-leaves-no-mark", REENTRANT.release,
-        "if void ~= '' and void >= now then" => "if false then")
-    .under(Fault::Doubled),
-    script!("renewal-shortens", REENTRANT.renew, "if until_ms > ends then" => "if false then")
-        .unseen(),
-    script!("force-leaves-no-trace", REENTRANT.force,
-        "'u', '0000000000000', 'f', token)" => "'u', '0000000000000')")
-    .under(Fault::Force)
-    .unseen(),
-    script!("force-hits-any-hold", REENTRANT.force,
-        "ends > now and current == token" => "ends > now")
-    .under(Fault::Force)
-    .unseen(),
-    script!("forced-is-renewed", REENTRANT.renew,
-        "elseif forced == token then" => "elseif false then")
-    .unseen(),
-    script!("force-wakes-nobody", REENTRANT.force, "publish(verb, channel, key)" => "")
-        .under(Fault::Force)
-        .unseen(),
+    script!("release-leaves-no-mark", REENTRANT.release, under(Fault::Doubled),
+        "if void ~= '' and void >= now then" => "if false then"),
+    script!("renewal-shortens", REENTRANT.renew, unseen,
+        "if until_ms > ends then" => "if false then"),
+    script!("force-leaves-no-trace", REENTRANT.force, under(Fault::Force), unseen,
+        "'u', '0000000000000', 'f', token)" => "'u', '0000000000000')"),
+    script!("force-hits-any-hold", REENTRANT.force, under(Fault::Force), unseen,
+        "ends > now and current == token" => "ends > now"),
+    script!("forced-is-renewed", REENTRANT.renew, unseen,
+        "elseif forced == token then" => "elseif false then"),
+    script!("force-wakes-nobody", REENTRANT.force, under(Fault::Force), unseen,
+        "publish(verb, channel, key)" => ""),
     script!("key-outlives-retention", REENTRANT.acquire,
         "call('PEXPIRE', key, life)" => "call('PEXPIRE', key, life * 100)"),
-    script!("queue-outlives-waiters", REENTRANT.acquire,
-        "call('PEXPIRE', KEYS[at + 1], last - now)"
+    script!("queue-outlives-waiters", REENTRANT.acquire, "call('PEXPIRE', KEYS[at + 1], last - now)"
         => "call('PEXPIRE', KEYS[at + 1], (last - now) * 100)"),
     script!("plain-grant-of-held", REENTRANT.acquire, "if owner or waiters" => "if waiters"),
-    script!("plain-void-ignored", REENTRANT.acquire,
-        "if refused then\n    return nil" => "if false then\n    return nil")
-    .under(Fault::Doubled),
+    script!("plain-void-ignored", REENTRANT.acquire, under(Fault::Doubled),
+        "if refused then\n    return nil" => "if false then\n    return nil"),
     script!("plain-token-repeats", REENTRANT.acquire,
         "if new <= token then" => "new = token\n    if false then"),
-    script!("plain-release-frees-all", REENTRANT.release, "held ~= attempts or" => "").unseen(),
-    script!("plain-release-wakes-nobody", REENTRANT.release, "or waiters or" => "or").slow(),
+    script!("plain-release-frees-all", REENTRANT.release, unseen, "held ~= attempts or" => ""),
+    script!("plain-release-wakes-nobody", REENTRANT.release, slow, "or waiters or" => "or"),
     script!("plain-release-ends-later-hold", REENTRANT.release,
         "current ~= token or held ~= attempts or" => ""),
     mutant("undelivered-is-renewed", What::Detached),
@@ -135,9 +117,8 @@ pub(super) const FAIR_LOCK: &[Mutant] = &[
         => "redis.call('ZADD', q, 'NX', -micros, member) == 0"),
     script!("fair-head-not-called", FAIR.exclusive.release,
         "elseif not queue_is_called(called, head) then" => "elseif false then"),
-    script!("fair-dead-not-skipped", FAIR.exclusive.acquire,
-        "if alive and alive > now then" => "if alive then")
-    .unseen(),
+    script!("fair-dead-not-skipped", FAIR.exclusive.acquire, unseen,
+        "if alive and alive > now then" => "if alive then"),
     script!("fair-living-skipped", FAIR.exclusive.acquire,
         "redis.call('ZADD', l, alive, client)" => "redis.call('ZADD', l, 'NX', alive, client)"),
     script!("fair-place-not-given-up", FAIR.exclusive.release,
@@ -149,9 +130,8 @@ pub(super) const FAIR_LOCK: &[Mutant] = &[
         "call('ZREM', KEYS[at + 1], e.address)" => ""),
     script!("fair-granted-ahead-keeps-its-place", FAIR.exclusive.release,
         "redis.call('ZREM', queue, head)" => ""),
-    script!("fair-granted-ahead-with-an-old-token", FAIR.exclusive.release,
-        "new = string.format('%.0f', token + 1)" => "new = token")
-    .within("clocks-within"),
+    script!("fair-granted-ahead-with-an-old-token", FAIR.exclusive.release, within("clocks-within"),
+        "new = string.format('%.0f', token + 1)" => "new = token"),
     client("fair-reply-tells-nobody", Rule::HandOverGrants),
     client("fair-grant-dated-by-reception", Rule::DateBySending).slow(),
     client("fair-grant-without-nonce-believed", Rule::CheckNonce).within("forged-calls"),
@@ -166,11 +146,10 @@ pub(super) const FAIR_LOCK: &[Mutant] = &[
 /// The latch.
 pub(super) const LATCHES: &[Mutant] = &[
     script!("latch-counts-twice", LATCH.count_down, "if known then" => "if false then"),
-    script!("latch-late-accepted", LATCH.count_down, "if now > ARGV[1] or" => "if").slow(),
+    script!("latch-late-accepted", LATCH.count_down, slow, "if now > ARGV[1] or" => "if"),
     script!("latch-forgets-at-once", LATCH.count_down, "stamp + keep * 1000, op" => "stamp, op"),
-    script!("latch-refusal-forgotten", LATCH.count_down,
-        "elseif call('ZSCORE', ops, op .. '!') then" => "elseif false then")
-    .slow(),
+    script!("latch-refusal-forgotten", LATCH.count_down, slow,
+        "elseif call('ZSCORE', ops, op .. '!') then" => "elseif false then"),
     script!("latch-opens-one-early", LATCH.count_down, "if left < 0 then" => "if left < 2 then"),
     script!("latch-opens-in-silence", LATCH.count_down,
         "publish(ARGV[5], ARGV[6], 'open ' .. g)" => ""),
@@ -187,9 +166,8 @@ pub(super) const LATCHES: &[Mutant] = &[
     script!("latch-deleted-counts-as-open", LATCH.delete,
         "if shut then\n  call('HSET', key, 't', stamp)"
         => "if false then\n  call('HSET', key, 't', stamp)"),
-    script!("latch-deletes-twice", LATCH.delete,
-        "elseif call('ZSCORE', ops, op) then" => "elseif false then")
-    .slow(),
+    script!("latch-deletes-twice", LATCH.delete, slow,
+        "elseif call('ZSCORE', ops, op) then" => "elseif false then"),
     script!("latch-deleted-looks-open", LATCH.look,
         "local fate = 'deleted'" => "local fate = 'open'"),
     script!("latch-later-looks-shut", LATCH.look,
@@ -201,16 +179,14 @@ pub(super) const LATCHES: &[Mutant] = &[
     client("latch-no-look-after-subscribing", Rule::TryAfterSubscribing),
     client("latch-no-wake-after-gap", Rule::WakeAfterGap),
     client("latch-never-looks-again", Rule::LookAgain).under(Fault::MessageLost),
-    script!("latch-unknown-is-open", LATCH.look,
+    script!("latch-unknown-is-open", LATCH.look, within("forgotten-latch"),
         "elseif string.find(opened, ' ' .. g .. '-', 1, true) then"
-        => "elseif present and g <= present then")
-    .within("forgotten-latch"),
+        => "elseif present and g <= present then"),
 ];
 
 /// The rate limiter.
 pub(super) const LIMITS: &[Mutant] = &[
-    script!("limit-copy-passes-again", LIMIT.acquire,
-        "if not refused then" => "if true then"),
+    script!("limit-copy-passes-again", LIMIT.acquire, "if not refused then" => "if true then"),
     script!("limit-copy-is-void", LIMIT.acquire,
         "return nil, d, spent, '', (passes or 0) + 0," => "return nil, d, spent, '', 0,"),
     script!("limit-refusal-forgotten", LIMIT.acquire,
@@ -248,14 +224,12 @@ pub(super) const JOBS: &[Mutant] = &[
     script!("once-keyed-success-forgotten", ONCE.release,
         "keyed_put(key, slot, record, (now + ARGV[9]) .. '')"
         => "keyed_put(key, slot, record, (now + 1) .. '')"),
-    script!("once-seen-ignored", ONCE.claim,
-        "if ARGV[7] ~= (last or '') .. ' ' .. (holder and '1' or '0') or from" => "if from")
-    .slow(),
+    script!("once-seen-ignored", ONCE.claim, slow,
+        "if ARGV[7] ~= (last or '') .. ' ' .. (holder and '1' or '0') or from" => "if from"),
     script!("once-attempt-not-counted", ONCE.claim,
         "with_attempts(g[2], slot, attempts)" => "with_attempts(g[2], slot, attempts - 1)"),
-    script!("once-keyed-attempt-not-counted", ONCE.claim,
-        "'run ' .. attempts .. ' '" => "'run ' .. attempts - 1 .. ' '")
-    .slow(),
+    script!("once-keyed-attempt-not-counted", ONCE.claim, slow,
+        "'run ' .. attempts .. ' '" => "'run ' .. attempts - 1 .. ' '"),
     script!("once-failure-counts-as-undone", ONCE.release,
         "if outcome == '' then" => "if outcome ~= 'done' then"),
     script!("once-undone-counts-as-run", ONCE.release, "if outcome == '' then" => "if false then"),
@@ -307,13 +281,11 @@ macro_rules! pooled {
 /// The semaphore.
 pub(super) const SEMAPHORE: &[Mutant] = pooled![
     "semaphore",
-    script!("semaphore-reaped-early", POOL.acquire,
-        "if hold and string.sub(hold, 1, 13) > now then"
+    script!("semaphore-reaped-early", POOL.acquire, "if hold and string.sub(hold, 1, 13) > now then"
         => "if hold and string.sub(hold, 1, 13) > (now + 200) .. '' then"),
     script!("semaphore-renewal-not-stored", POOL.renew, "call('HSET', k, unpack(write))" => ""),
-    script!("semaphore-late-accepted", POOL.acquire,
-        "if string.sub(began, 1, 13) > ARGV[1] or" => "if")
-    .slow(),
+    script!("semaphore-late-accepted", POOL.acquire, slow,
+        "if string.sub(began, 1, 13) > ARGV[1] or" => "if"),
     script!("semaphore-release-leaves-no-mark", POOL.release,
         "if void ~= '' and void >= now then" => "if false then"),
     script!("semaphore-part-frees-all", POOL.release,
@@ -350,8 +322,7 @@ pub(super) const PERMITS: &[Mutant] = pooled![
 pub(super) const READ_WRITE: &[Mutant] = &[
     script!("rwlock-writer-beside-readers", RWLOCK.write,
         "elseif s.count > own then" => "elseif false then"),
-    script!("rwlock-reader-beside-writer", RWLOCK.read,
-        "local writes = s.writer and s.ends > now"
+    script!("rwlock-reader-beside-writer", RWLOCK.read, "local writes = s.writer and s.ends > now"
         => "local writes = s.writer and s.ends > (now + 100) .. ''"),
     script!("rwlock-reaps-the-living", RWLOCK.write,
         "return hold and string.sub(hold, 1, 13) > now and"
@@ -365,32 +336,28 @@ pub(super) const READ_WRITE: &[Mutant] = &[
         "reader and (ended and not s.writer or not writes) then" => "reader and not writes then"),
     script!("rwlock-readers-all-come", RWLOCK.read,
         "elseif first and not is_upgradable(first) then" => "elseif false then"),
-    script!("rwlock-upgrade-before-readers", RWLOCK.write,
+    script!("rwlock-upgrade-before-readers", RWLOCK.write, slow,
         "elseif waited then\n    local reader"
-        => "elseif own == 1 then\n    free = true\n  elseif waited then\n    local reader")
-    .slow(),
+        => "elseif own == 1 then\n    free = true\n  elseif waited then\n    local reader"),
     script!("rwlock-stale-token", RWLOCK.read,
         "local serial, token, short, abandoned = micros, s.token, '', 0"
         => "local serial, token, short, abandoned = micros, s.released, '', 0"),
     script!("rwlock-release-ends-all", RWLOCK.release, "if held ~= ' ' then" => "if false then"),
     script!("rwlock-count-not-lowered", RWLOCK.release,
         "s.count = s.count - 1\n    end\n    if live then" => "end\n    if live then"),
-    script!("rwlock-late-accepted", RWLOCK.write,
-        "if string.sub(began, 1, 13) > ARGV[1] or" => "if")
-    .slow(),
+    script!("rwlock-late-accepted", RWLOCK.write, slow,
+        "if string.sub(began, 1, 13) > ARGV[1] or" => "if"),
     script!("rwlock-void-ignored", RWLOCK.read, "return now .. ' void'" => ""),
-    script!("rwlock-renewal-shortens", RWLOCK.renew,
-        "if ends > string.sub(hold, 1, 13) then" => "if true then")
-    .slow(),
+    script!("rwlock-renewal-shortens", RWLOCK.renew, slow,
+        "if ends > string.sub(hold, 1, 13) then" => "if true then"),
     script!("rwlock-downgrade-keeps-writing", RWLOCK.downgrade,
         "and end_write(s, ARGV[6], now) and" => "and false and"),
     script!("rwlock-hold-without-end", RWLOCK.write,
         "redis.call('PEXPIRE', key, ttl)\n  return new" => "return new"),
     script!("rwlock-granted-ahead-keeps-its-place", RWLOCK.release,
         "redis.call('ZREM', queue, head)" => ""),
-    script!("rwlock-granted-ahead-with-an-old-token", RWLOCK.release,
-        "new = string.format('%.0f', token + 1)" => "new = token")
-    .within("clocks-within"),
+    script!("rwlock-granted-ahead-with-an-old-token", RWLOCK.release, within("clocks-within"),
+        "new = string.format('%.0f', token + 1)" => "new = token"),
     script!("rwlock-granted-ahead-before-readers", RWLOCK.release,
         "return not batch_reader(s, readers, reader, now) and" => "return"),
     client("rwlock-grant-without-nonce-believed", Rule::CheckNonce).within("forged-calls"),
@@ -402,8 +369,7 @@ pub(super) const READ_WRITE: &[Mutant] = &[
 
 /// Locks held as one.
 pub(super) const SEVERAL: &[Mutant] = &[
-    script!("multi-takes-what-is-held", REENTRANT.acquire,
-        "local held = owner and until_ms > now"
+    script!("multi-takes-what-is-held", REENTRANT.acquire, "local held = owner and until_ms > now"
         => "local held = owner and until_ms > now and i == 1"),
     script!("multi-writes-only-the-first", REENTRANT.acquire,
         "line = line .. take(first + (i - 1) * PARTS, found[i], e)"
@@ -431,8 +397,7 @@ pub(super) const QUORUM: &[Mutant] = &[
     client("red-loss-not-told", Rule::TellByClock),
     client("red-drop-releases-nothing", Rule::ReleaseOnDrop),
     client("red-abandoned-not-undone", Rule::UndoAbandoned),
-    script!("red-early-grant", REENTRANT.acquire,
-        "if held and owner ~= e.owner or"
+    script!("red-early-grant", REENTRANT.acquire, "if held and owner ~= e.owner or"
         => "if held and until_ms > (now + 100) .. '' and owner ~= e.owner or"),
     script!("red-late-accepted", REENTRANT.acquire,
         "if string.sub(began, 1, 13) > ARGV[1] or" => "if"),
@@ -440,8 +405,7 @@ pub(super) const QUORUM: &[Mutant] = &[
 
 /// The election, and the fence of what leaders write.
 pub(super) const LEADERS: &[Mutant] = &[
-    script!("election-early-grant", ELECTION.exclusive.acquire,
-        "if held and owner ~= e.owner or"
+    script!("election-early-grant", ELECTION.exclusive.acquire, "if held and owner ~= e.owner or"
         => "if held and until_ms > (now + 100) .. '' and owner ~= e.owner or"),
     script!("election-token-repeats", ELECTION.exclusive.acquire,
         "local new = micros\n  if token then\n    if new <= token then"

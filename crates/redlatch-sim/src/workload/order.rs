@@ -3,41 +3,25 @@
 use crate::{
     names::label,
     scripts::Ran,
-    watch::{Checker, Event, Record, View},
+    watch::{OfName, Record, View},
     workload::queue::Queue,
 };
 
-/// The queues as the replies of the server imply them.
-#[derive(Debug)]
-pub(super) struct Order {
-    names: Vec<Line>,
-}
-
+/// The queue of a name as the replies of the server imply it.
 #[derive(Debug, Default)]
-struct Line {
+pub(super) struct Order {
     queue: Queue,
     /// The end of the current or the last hold, in ms of the server.
     until: u64,
 }
 
-impl Order {
-    pub(super) fn new(names: usize) -> Self {
-        Self {
-            names: (0..names).map(|_| Line::default()).collect(),
-        }
-    }
-}
-
-impl Checker for Order {
-    fn note(&mut self, event: &Event<'_>, view: &View, record: &mut Record) {
-        let Some((ran, name, now)) = event.ran() else {
-            return;
-        };
+impl OfName for Order {
+    fn ran(&mut self, name: usize, now: u64, ran: &Ran<'_>, view: &View, record: &mut Record) {
         let conditions = &view.conditions;
         if conditions.expects_trouble || conditions.loses_writes || conditions.forced {
             return;
         }
-        if let Some((who, passed)) = self.names[name].ran(ran, now) {
+        if let Some((who, passed)) = self.passed(ran, now) {
             let name = label(name);
             let what = format!("attempt {who} is granted {name} before {passed}, who came first");
             record.violate("order", what);
@@ -45,9 +29,9 @@ impl Checker for Order {
     }
 }
 
-impl Line {
+impl Order {
     /// Handles a script. Returns an attempt that got the name, and a waiter that was passed over.
-    fn ran(&mut self, ran: &Ran<'_>, now: u64) -> Option<(String, String)> {
+    fn passed(&mut self, ran: &Ran<'_>, now: u64) -> Option<(String, String)> {
         let lease = now + ran.arg(3).parse().unwrap_or(0);
         self.queue.taken_until = self.until;
         match (ran.source.name, ran.verdict()) {

@@ -66,9 +66,8 @@ impl Guard for Quorum {
     fn acquire(worker: &mut Worker, names: &[usize], terms: &Terms) -> Acquiring<Self> {
         let name = names[0];
         let clients = worker.nodes.iter().take(nodes(name));
-        let locks: Vec<_> = clients
-            .map(|client| Lock::new(client, label(name)))
-            .collect();
+        let lock = |client| Lock::new(client, label(name));
+        let locks: Vec<_> = clients.map(lock).collect();
         let locks: Vec<_> = locks.iter().map(|lock| lock as &dyn Lockable).collect();
         let longest = Duration::from_millis(worker.plan.lease);
         let lock = match RedLock::builder(&locks).longest_lease(longest).build() {
@@ -132,16 +131,15 @@ impl Sighted for Quorum {
     fn valid_until(&self) -> Moment {
         let mut lost = exec::lock(&self.lost);
         let holds = self.guard.holds().iter().zip(lost.iter_mut());
-        let mut ends: Vec<_> = holds
-            .map(|(held, lost)| {
-                let (now, until) = (held.client().now(), held.valid_until());
-                let near = until <= now + Duration::from_micros(GRAIN);
-                if !near && lost.is_none() && matches!(held.state(), HoldState::Lost(_)) {
-                    *lost = Some(now);
-                }
-                lost.map_or(until, |lost| lost.min(until))
-            })
-            .collect();
+        let ends = holds.map(|(held, lost)| {
+            let (now, until) = (held.client().now(), held.valid_until());
+            let near = until <= now + Duration::from_micros(GRAIN);
+            if !near && lost.is_none() && matches!(held.state(), HoldState::Lost(_)) {
+                *lost = Some(now);
+            }
+            lost.map_or(until, |lost| lost.min(until))
+        });
+        let mut ends: Vec<_> = ends.collect();
         ends.sort_unstable();
         let at = ends.len().checked_sub(self.needed());
         at.map_or(Moment::from_origin(Duration::ZERO), |at| ends[at])

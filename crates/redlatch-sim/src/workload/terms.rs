@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use redlatch_core::{Backoff, Durability, Owner, WaitStrategy};
+use redlatch_core::{Backoff, Durability, Owner, WaitStrategy, family::Wait};
 
 use super::Worker;
-use crate::watch::Waits;
+use crate::{runtime::micros, watch::Waits};
 
 /// The terms of an acquisition.
 #[derive(Clone, Debug)]
@@ -13,7 +13,7 @@ pub(crate) struct Terms {
     /// The owner of the hold.
     pub(crate) owner: Owner,
     /// How long it waits.
-    pub(crate) how: How,
+    pub(crate) how: Wait,
     /// Whether the lease is renewed.
     pub(crate) renewed: bool,
     /// The lease.
@@ -24,23 +24,12 @@ pub(crate) struct Terms {
     pub(crate) durability: Durability,
 }
 
-/// How long an acquisition waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum How {
-    /// It does not wait: the `try_` method.
-    Once,
-    /// It waits for this time: the `try_…_for` method.
-    For(Duration),
-    /// It waits without a limit.
-    Patiently,
-}
-
 impl Terms {
     /// Returns the terms under which every worker must get a name once all is healed.
     pub(super) fn patient(worker: &Worker) -> Self {
         Self {
             owner: worker.client.owner(),
-            how: How::Patiently,
+            how: Wait::Forever,
             renewed: true,
             lease: ms(worker.plan.lease),
             strategy: WaitStrategy::Notify,
@@ -51,24 +40,22 @@ impl Terms {
     pub(super) fn draw(worker: &mut Worker, owner: &Owner) -> Self {
         let lease = worker.plan.lease;
         let renewed = worker.rng.chance(600);
-        let span = if renewed {
-            lease
-        } else {
-            worker.rng.between(60, lease)
+        let span = match renewed {
+            true => lease,
+            false => worker.rng.between(60, lease),
         };
-        let strategy = if worker.rng.chance(80) {
-            WaitStrategy::Poll(Backoff::exponential(ms(5), ms(200)))
-        } else {
-            WaitStrategy::Notify
+        let strategy = match worker.rng.chance(80) {
+            true => WaitStrategy::Poll(Backoff::exponential(ms(5), ms(200))),
+            false => WaitStrategy::Notify,
         };
         let way = worker.rng.below(10);
         let wait = worker.rng.between(0, lease * 2);
         Self {
             owner: owner.clone(),
             how: match way {
-                0 => How::Once,
-                1..=3 => How::For(ms(wait)),
-                _ => How::Patiently,
+                0 => Wait::Never,
+                1..=3 => Wait::For(ms(wait)),
+                _ => Wait::Forever,
             },
             renewed,
             lease: ms(span),
@@ -80,7 +67,7 @@ impl Terms {
     pub(super) fn waits(&self) -> Waits {
         match (&self.strategy, self.how) {
             (WaitStrategy::Poll(_), _) => Waits::Polling,
-            (_, How::Patiently) => Waits::Patiently,
+            (_, Wait::Forever) => Waits::Patiently,
             _ => Waits::Briefly,
         }
     }
@@ -88,19 +75,17 @@ impl Terms {
     /// Returns the time limit in µs of an acquisition.
     pub(super) fn limit(&self, worker: &Worker) -> u64 {
         match self.how {
-            How::For(wait) if !wait.is_zero() => {
-                u64::try_from(wait.as_micros()).unwrap_or(u64::MAX) + 10_000
-            }
-            How::Once | How::For(_) => worker.patience(),
-            How::Patiently => u64::MAX,
+            Wait::Forever => u64::MAX,
+            Wait::For(wait) if !wait.is_zero() => micros(wait) + 10_000,
+            _ => worker.patience(),
         }
     }
 
     pub(super) fn tell(&self, what: &str) -> String {
         let how = match self.how {
-            How::Once => "tries to get".to_owned(),
-            How::For(wait) => format!("waits {wait:?} for"),
-            How::Patiently => "waits for".to_owned(),
+            Wait::Never => "tries to get".to_owned(),
+            Wait::For(wait) => format!("waits {wait:?} for"),
+            _ => "waits for".to_owned(),
         };
         let kind = if self.renewed { "renewed" } else { "fixed" };
         let (owner, lease) = (&self.owner, self.lease);
@@ -121,13 +106,13 @@ macro_rules! acquiring {
         $terms:expr, $once:expr, |$wait:ident| $bounded:expr, $patient:expr; $($options:tt)*
     ) => {
         match $terms.how {
-            $crate::workload::How::Once => {
+            redlatch_core::family::Wait::Never => {
                 $crate::workload::terms::leased!($terms, $once $($options)*)
             }
-            $crate::workload::How::For($wait) => {
+            redlatch_core::family::Wait::For($wait) => {
                 $crate::workload::terms::leased!($terms, $bounded $($options)*)
             }
-            $crate::workload::How::Patiently => {
+            _ => {
                 let future = $crate::workload::terms::leased!($terms, $patient $($options)*);
                 Box::pin(async move { future.await.map(Some) })
             }
@@ -139,10 +124,9 @@ macro_rules! acquiring {
 macro_rules! leased {
     ($terms:expr, $($builder:tt)*) => {{
         let builder = $($builder)*;
-        let builder = if $terms.renewed {
-            builder.renewed_lease($terms.lease)
-        } else {
-            builder.lease($terms.lease)
+        let builder = match $terms.renewed {
+            true => builder.renewed_lease($terms.lease),
+            false => builder.lease($terms.lease),
         };
         std::future::IntoFuture::into_future(builder)
     }};

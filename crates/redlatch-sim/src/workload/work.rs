@@ -49,9 +49,7 @@ impl Checker for Works {
             return;
         };
         let (name, work) = (label(number), &mut self.0[number]);
-        let Work {
-            latest, greatest, ..
-        } = *work;
+        let (latest, greatest) = (work.latest, work.greatest);
         match deed {
             AtWork::Begins(token) => {
                 record.tally.grants += 1;

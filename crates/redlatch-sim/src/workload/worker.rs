@@ -15,6 +15,7 @@ use crate::{
 };
 
 /// A task that runs rounds until all is healed, and then acquires everything once.
+#[derive(Debug)]
 pub struct Worker {
     pub(super) life: Arc<Life>,
     /// Its client.
@@ -99,16 +100,10 @@ impl Worker {
         let took = exec.now() - began;
         // A pause may begin just before the end. Events that are due meanwhile follow at once after
         // it.
-        let allowed = limit
-            .saturating_add(limit / 50)
-            .saturating_add(5_000)
-            .saturating_add(paused);
+        let allowed = limit.saturating_add(limit / 50 + 5_000 + paused);
         if took > allowed {
-            let (took, allowed) = (took / 1000, allowed / 1000);
-            let what = format!(
-                "{}: {what} took {took} ms, {allowed} ms were allowed",
-                self.label
-            );
+            let (who, took, allowed) = (&self.label, took / 1000, allowed / 1000);
+            let what = format!("{who}: {what} took {took} ms, {allowed} ms were allowed");
             self.watch.violate("P11", what);
         }
         output
@@ -332,13 +327,13 @@ impl Worker {
         let shared = &self.life.shared;
         let (name, token, hold) = (claim.name, claim.token, Arc::clone(&claim.hold));
         let call = calls.iter().find(|(asked, _)| *asked == name);
-        let id = shared
-            .watch
-            .delivered(call.map_or(0, |&(_, call)| call), claim);
+        let call = call.map_or(0, |&(_, call)| call);
+        let id = shared.watch.delivered(call, claim);
         let watch = Arc::clone(&shared.watch);
         let notice = async move { watch.told(id, lost.await) };
         self.runtime.spawn("notice", Box::pin(notice));
         Shown {
+            watch: Arc::clone(&shared.watch),
             id,
             name,
             hold,
@@ -347,18 +342,10 @@ impl Worker {
         }
     }
 
-    /// Writes to what the name protects, under a guard that has just passed its check.
-    pub(super) fn writes(&self, claim: Id, name: usize, token: u64) {
-        let rightful = self.watch.is_rightful(claim);
-        self.watch.writes(&self.label, name, token, rightful);
-    }
-
     /// Sends a write that arrives after `micros`, even if its sender is gone.
     pub fn writes_late(&self, micros: u64, name: usize, token: u64) {
         let (watch, who) = (Arc::clone(&self.watch), self.label.clone());
-        let write = async move {
-            watch.writes(&who, name, token, false);
-        };
+        let write = async move { watch.writes(&who, name, token, None) };
         self.store(micros, Box::pin(write));
     }
 }
@@ -379,14 +366,6 @@ fn fragile<F: Future + Unpin>(
             Poll::Pending => Poll::Pending,
         }
     })
-}
-
-impl fmt::Debug for Worker {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Worker")
-            .field("label", &self.label)
-            .finish_non_exhaustive()
-    }
 }
 
 /// Tells whether an error says that the server will never do.

@@ -28,18 +28,13 @@ impl World {
     fn check_left(&self, after: u64, why: &str, wrong: impl Fn(&str) -> bool) {
         let shared = &self.shared;
         for (now, name, key) in shared.keys(after) {
-            let name = label(name);
-            for holder in (shared.kind.holders)(&key, now) {
-                if wrong(&holder) {
-                    let what = format!("{holder} still has {name} {why}");
-                    shared.watch.violate("P6", what);
-                }
-            }
-            for waiter in (shared.kind.waiters)(&key) {
-                if wrong(&waiter) {
-                    let what = format!("{waiter} still waits for {name} {why}");
-                    shared.watch.violate("P6", what);
-                }
+            let holders = (shared.kind.holders)(&key, now).into_iter();
+            let waiters = (shared.kind.waiters)(&key).into_iter();
+            let waiters = waiters.map(|waiter| (waiter, "waits for"));
+            let left = holders.map(|holder| (holder, "has")).chain(waiters);
+            for (who, what) in left.filter(|(who, _)| wrong(who)) {
+                let what = format!("{who} still {what} {} {why}", label(name));
+                shared.watch.violate("P6", what);
             }
         }
     }

@@ -8,7 +8,7 @@ mod strike;
 use std::{
     fs::File,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -25,58 +25,18 @@ use tracing_subscriber::{
 use self::shared::Progress;
 pub use self::shared::Shared;
 use crate::{
-    exec::{Exec, ProcId, Step, lock},
+    exec::{Exec, ProcId, lock},
     faults::{Fault, Faults},
     mutants::Mutant,
-    names::NAMES,
-    net::{ConnId, Copy, Downward, Net, Parcel, Post, Seat, Upward},
+    net::Net,
     plan::Plan,
     rng::Rng,
     runtime::{Clock, SimRuntime},
     scenarios::Scenario,
     server::Server,
     watch::{Tally, Violation, Watch},
-    workload::{self, Kind, Life},
+    workload::{KINDS, Kind, Life},
 };
-
-/// An event that is due.
-#[derive(Debug)]
-pub enum Event {
-    /// A message reaches the server.
-    Up(ConnId, Upward),
-    /// A message reaches a client.
-    Down(ConnId, Downward),
-    /// A copy of a request reaches the server.
-    Double(Copy),
-    /// A connection breaks.
-    Cut(ConnId),
-    /// The next timed fault occurs.
-    Nemesis,
-    /// A paused process resumes.
-    Resume(ProcId),
-    /// A stopped server resumes.
-    ServerResumes(usize),
-    /// A dead master of a cluster serves again.
-    MasterReturns(usize),
-    /// The next key of a slot moves.
-    MoveOn,
-    /// Data reach a replica.
-    Parcel(Parcel),
-    /// The time of a `WAIT` is over.
-    Waited(ConnId),
-    /// A replica takes over from the master of a shard.
-    Appoint(usize),
-    /// A server or a sentinel learns who is the master of a shard, and perhaps closes connections.
-    Told(Seat, usize, Post, bool),
-    /// A client begins its next life.
-    Rebirth(usize),
-    /// A copy of the data is taken, for a failover that loses later data.
-    Copy,
-    /// All faults end.
-    Heal,
-    /// All work must have ended.
-    End,
-}
 
 /// The options of a run.
 #[derive(Clone, Debug, Default)]
@@ -122,7 +82,8 @@ impl Report {
 }
 
 /// The state of the run.
-struct World {
+#[derive(Debug)]
+pub struct World {
     shared: Arc<Shared>,
     rng: Rng,
     /// The process of each client's current life.
@@ -140,12 +101,8 @@ struct World {
     ended: bool,
 }
 
-/// A copy of the first server's data.
-#[derive(Debug)]
-struct Copied {
-    number: u64,
-    data: Snapshot,
-}
+/// A copy of the first server's data, with its number.
+type Copied = (u64, Snapshot);
 
 /// Runs one seed.
 pub fn run(seed: u64, options: &Options) -> Report {
@@ -173,18 +130,20 @@ pub fn run(seed: u64, options: &Options) -> Report {
 fn servers(rng: &mut Rng, plan: &Plan, options: &Options) -> Vec<Server> {
     let forgery = options.mutant.and_then(Mutant::forgery);
     let model = Model::ALL[rng.index(Model::ALL.len())];
-    let server =
-        |model, clock: &Clock, ahead| Server::new(model, clock.clone(), ahead, forgery.clone());
     let group = plan.group;
-    if group.replicas == 0 {
-        let clocks = plan.server_clocks.iter();
-        return clocks
-            .map(|clock| server(model, clock, plan.successors[0]))
-            .collect();
-    }
-    // Clients compare the clocks that they see. Those that replace a replica differ.
-    let seats = (0..group.all()).map(|_| server(model, &plan.server_clocks[0], 0));
-    seats.collect()
+    let server = |seat: usize| {
+        // Clients compare the clocks that they see. Those that replace a replica differ.
+        let (clock, ahead) = match group.replicas {
+            0 => (&plan.server_clocks[seat], plan.successors[0]),
+            _ => (&plan.server_clocks[0], 0),
+        };
+        Server::new(model, clock.clone(), ahead, forgery.clone())
+    };
+    let seats = match group.replicas {
+        0 => plan.nodes(),
+        _ => group.all(),
+    };
+    (0..seats).map(server).collect()
 }
 
 impl World {
@@ -249,31 +208,35 @@ impl World {
         }
     }
 
+    /// Locks the network.
+    pub(crate) fn net(&self) -> MutexGuard<'_, Net> {
+        self.shared.net()
+    }
+
     fn go(&mut self) -> u64 {
         let exec = Arc::clone(&self.shared.exec);
         for client in 0..self.shared.plan.clients {
-            exec.schedule(self.rng.below(50_000), Event::Rebirth(client));
+            let birth = move |world: &mut Self| world.give_birth(client);
+            exec.schedule(self.rng.below(50_000), birth);
         }
-        exec.schedule(0, Event::Copy);
+        exec.schedule(0, Self::copy);
         self.schedule_nemesis();
-        exec.schedule(SAFETY, Event::Heal);
+        exec.schedule(SAFETY, Self::heal);
         let mut steps = 0;
         while !self.ended {
             steps += 1;
-            match exec.step() {
-                Step::Polled => self.shared.watch.look(),
-                Step::Fired => {}
-                Step::Event(event) => self.happen(event),
-                Step::Idle => break,
+            let Some(polled) = exec.step(self) else {
+                break;
+            };
+            if polled {
+                self.shared.watch.look();
             }
             if steps > STEPS {
-                self.shared
-                    .watch
-                    .violate("P11", format!("{STEPS} steps, and no end"));
+                let what = format!("{STEPS} steps, and no end");
+                self.shared.watch.violate("P11", what);
                 break;
             }
-            let clients = self.shared.plan.clients * self.shared.plan.nodes();
-            if lock(&self.shared.over).len() == clients && self.shared.is_healed() {
+            if self.shared.late() == 0 && self.shared.is_healed() {
                 self.check_end();
                 break;
             }
@@ -281,56 +244,20 @@ impl World {
         steps
     }
 
-    fn happen(&mut self, event: Event) {
-        let shared = Arc::clone(&self.shared);
-        match event {
-            Event::Up(conn, message) => shared.net.arrive_up(conn, message),
-            Event::Down(conn, message) => shared.net.arrive_down(conn, message),
-            Event::Double(copy) => shared.net.double(&copy),
-            Event::Cut(conn) => shared.net.cut(conn, true),
-            Event::Nemesis => {
-                if !shared.is_healed() {
-                    self.strike();
-                    self.schedule_nemesis();
-                }
-            }
-            Event::Resume(proc) => shared.exec.resume(proc),
-            Event::ServerResumes(node) => {
-                shared.watch.say(|| format!("server {node} goes on"));
-                shared.net.resume(node);
-            }
-            Event::MasterReturns(master) => {
-                shared.watch.say(|| format!("master {master} is back"));
-                shared.net.restore_master(master);
-            }
-            Event::MoveOn => {
-                if let Some(span) = shared.net.move_on() {
-                    shared.exec.after(span, Event::MoveOn);
-                }
-            }
-            Event::Parcel(parcel) => shared.net.apply(parcel),
-            Event::Waited(conn) => shared.net.waited(conn),
-            Event::Appoint(shard) => self.appoint(shard),
-            Event::Told(seat, shard, post, breaks) => shared.net.tell(seat, shard, post, breaks),
-            Event::Rebirth(client) => self.give_birth(client),
-            Event::Copy => self.copy(),
-            Event::Heal => self.heal(),
-            Event::End => {
-                let world = match shared.scenario {
-                    Some(scenario) => format!("{}, {}: ", scenario.name, shared.kind.name),
-                    None => String::new(),
-                };
-                let (clients, waiting) = (shared.plan.clients, shared.watch.waiting());
-                let late = clients - lock(&shared.over).len() / shared.plan.nodes();
-                let span = shared.plan.liveness() / 1_000_000;
-                let what = format!(
-                    "{world}{late} of {clients} clients did not get all locks {span} s after all \
-                     was healed; what is waited for: {waiting}"
-                );
-                shared.watch.violate("P7", what);
-                self.ended = true;
-            }
-        }
+    /// Reports the clients that have not completed their work in time.
+    fn end(&mut self) {
+        let shared = &self.shared;
+        let world = shared.scenario.map_or_else(String::new, |scenario| {
+            format!("{}, {}: ", scenario.name, shared.kind.name)
+        });
+        let (late, clients) = (shared.late(), shared.plan.clients);
+        let (waiting, span) = (shared.watch.waiting(), shared.plan.liveness() / 1_000_000);
+        let what = format!(
+            "{world}{late} of {clients} clients did not get all locks {span} s after all was \
+             healed; what is waited for: {waiting}"
+        );
+        shared.watch.violate("P7", what);
+        self.ended = true;
     }
 
     fn give_birth(&mut self, client: usize) {
@@ -346,17 +273,15 @@ impl World {
 
     fn copy(&mut self) {
         if self.shared.faults.is_copied() && !self.shared.is_healed() {
-            let copy = || Copied {
-                number: self.shared.watch.copied(),
-                data: self.shared.net.state().servers[0].snapshot(),
-            };
-            let now = self.shared.exec.now();
-            if now >= self.next_old && self.shared.faults.has(Fault::OldSnapshot) {
+            let shared = &self.shared;
+            let copy = || (shared.watch.copied(), shared.net().servers[0].snapshot());
+            let now = shared.exec.now();
+            if now >= self.next_old && shared.faults.has(Fault::OldSnapshot) {
                 self.next_old = now + 500_000;
                 keep(&mut self.old, copy(), 6);
             }
             keep(&mut self.copies, copy(), 5);
-            self.shared.exec.after(40_000, Event::Copy);
+            shared.exec.after(40_000, Self::copy);
         }
     }
 
@@ -369,7 +294,7 @@ impl World {
             self.take_over(fault);
         }
         shared.watch.heals();
-        shared.net.heal();
+        shared.net().heal();
         for client in 0..self.procs.len() {
             match self.procs[client] {
                 Some(proc) => shared.exec.resume(proc),
@@ -377,18 +302,18 @@ impl World {
             }
         }
         shared.heal.notify_waiters();
-        shared.exec.after(shared.plan.liveness(), Event::End);
+        shared.exec.after(shared.plan.liveness(), Self::end);
     }
 }
 
 impl Options {
-    /// Returns the kind that a seed works on.
+    /// Returns the kind that a seed works on. It is drawn with separate random numbers, so that the
+    /// rest of the seed does not depend on the number of kinds.
     pub fn kind_of(&self, seed: u64) -> Kind {
-        let drawn = || match self.scenario {
-            Some(scenario) => scenario.draw_kind(seed),
-            None => workload::draw(seed),
-        };
-        self.kind.unwrap_or_else(drawn)
+        let kinds = self.scenario;
+        let kinds = kinds.map_or_else(|| KINDS.to_vec(), Scenario::kinds);
+        let drawn = Rng::new(seed.rotate_left(32)).index(kinds.len());
+        self.kind.unwrap_or(kinds[drawn])
     }
 
     fn draw_faults(&self, rng: &mut Rng) -> Faults {
@@ -406,9 +331,9 @@ impl Options {
     }
 }
 
-/// Adds a copy, and removes the oldest if there are more than `most`.
-fn keep(kept: &mut Vec<Copied>, copy: Copied, most: usize) {
-    kept.push(copy);
+/// Adds an item, and removes the oldest if there are more than `most`.
+pub(crate) fn keep<T>(kept: &mut Vec<T>, item: T, most: usize) {
+    kept.push(item);
     if kept.len() > most {
         kept.remove(0);
     }
@@ -419,5 +344,3 @@ const SAFETY: u64 = 60_000_000;
 
 /// The limit of steps in a run.
 const STEPS: u64 = 3_000_000;
-
-const _: () = assert!(NAMES.len() == 8);

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeSet,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -13,7 +13,7 @@ use redlatch_core::runtime::{BoxFuture, Runtime};
 use redlatch_embedded::engine::KeyDump;
 use tokio::sync::Notify;
 
-use super::Event;
+use super::World;
 use crate::{
     exec::{Exec, lock},
     faults::Faults,
@@ -35,7 +35,7 @@ pub struct Shared {
     /// Clock, tasks and timers.
     pub exec: Arc<Exec>,
     /// The network.
-    pub net: Arc<Net>,
+    pub net: Arc<Mutex<Net>>,
     /// The observer.
     pub watch: Arc<Watch>,
     /// The parameters of this seed.
@@ -72,6 +72,11 @@ pub(super) struct Progress {
 }
 
 impl Shared {
+    /// Locks the network.
+    pub fn net(&self) -> MutexGuard<'_, Net> {
+        lock(&self.net)
+    }
+
     /// Tells whether all faults have ended.
     pub fn is_healed(&self) -> bool {
         self.healed.load(Ordering::Relaxed)
@@ -81,14 +86,14 @@ impl Shared {
     /// affects them, or other masters were dead. Of several servers a quorum may lack some.
     pub fn answers(&self, names: &[usize], time: u64) -> bool {
         let settled = time.saturating_sub(RECONNECTED);
-        let lived = || self.has_only_dead_masters() && self.net.lived_since(names, settled);
+        let lived = || self.has_only_dead_masters() && self.net().lived_since(names, settled);
         self.plan.nodes() == 1 && (self.faults.is_calm() || lived())
     }
 
     /// Tells whether a client that began to start at `time` has to succeed: no fault affects its
     /// servers, or one master was dead all the time. One that dies meanwhile may take the time.
     pub fn lets_start(&self, time: u64) -> bool {
-        let dead = || self.has_only_dead_masters() && self.net.nobody_died_since(time);
+        let dead = || self.has_only_dead_masters() && self.net().nobody_died_since(time);
         self.faults.is_calm() || dead()
     }
 
@@ -123,7 +128,7 @@ impl Shared {
         progress[client].resting += 1;
         let resting: usize = progress.iter().map(|client| client.resting).sum();
         if !self.is_healed() && resting == self.plan.clients * self.plan.workers {
-            self.exec.after(1, Event::Heal);
+            self.exec.after(1, World::heal);
         }
     }
 
@@ -154,6 +159,11 @@ impl Shared {
         lock(&self.over).insert((client, id.to_owned()));
     }
 
+    /// Returns the number of clients that have work left.
+    pub(super) fn late(&self) -> usize {
+        self.plan.clients - lock(&self.over).len() / self.plan.nodes()
+    }
+
     /// Returns the holders of a name on any server.
     pub fn holders(&self, name: usize) -> Vec<String> {
         let keys = self.keys(0).into_iter().filter(|(_, of, _)| *of == name);
@@ -165,8 +175,8 @@ impl Shared {
     /// each with the server's time in ms and the name.
     pub(super) fn keys(&self, after: u64) -> Vec<(u64, usize, KeyDump)> {
         let at = self.exec.now() + after;
-        let state = self.net.state();
-        let keys = state.leading().flat_map(|server| {
+        let net = self.net();
+        let keys = net.leading().flat_map(|server| {
             let now = server.time(at);
             let named = move |key: KeyDump| {
                 let name = name_of(&String::from_utf8_lossy(&key.key))?;

@@ -4,17 +4,22 @@ use std::sync::Arc;
 
 use redlatch_embedded::engine::Snapshot;
 
-use super::{Event, World};
-use crate::{exec, faults::Fault, names::label, net::Death, watch};
+use super::World;
+use crate::{faults::Fault, names::label, net::Death, watch};
 
 impl World {
     pub(super) fn schedule_nemesis(&mut self) {
         let gap = self.rng.between(1_000, self.shared.faults.mean_gap * 2);
-        self.shared.exec.after(gap, Event::Nemesis);
+        self.shared.exec.after(gap, |world| {
+            if !world.shared.is_healed() {
+                world.strike();
+                world.schedule_nemesis();
+            }
+        });
     }
 
     /// Injects one of the timed faults.
-    pub(super) fn strike(&mut self) {
+    fn strike(&mut self) {
         let shared = Arc::clone(&self.shared);
         let Some(fault) = shared.faults.next_timed(&mut self.rng) else {
             return;
@@ -35,7 +40,7 @@ impl World {
             Fault::TwoMasters => self.depose(),
             Fault::SlotMove => self.move_slot(),
             Fault::ForgedCall | Fault::ForgedOpening => {
-                if let Some(said) = shared.net.forge(fault) {
+                if let Some(said) = shared.net().forge(fault) {
                     shared.watch.fault(fault, || said);
                 }
             }
@@ -53,13 +58,11 @@ impl World {
             true => Death::Process,
             false => Death::Machine,
         };
-        if shared.net.lose_master(master, death) {
+        if shared.net().lose_master(master, death, span) {
             shared.watch.fault(Fault::MasterDown, || {
                 let span = span / 1000;
                 format!("master {master} is dead for {span} ms ({death:?})")
             });
-            let back = Event::MasterReturns(master);
-            shared.exec.after(span, back);
         }
     }
 
@@ -67,66 +70,63 @@ impl World {
     fn move_slot(&mut self) {
         let shared = &self.shared;
         let name = self.rng.index(shared.plan.names);
-        if let Some(to) = shared.net.begin_move(name) {
+        if let Some(to) = shared.net().begin_move(name) {
             shared.watch.fault(Fault::SlotMove, || {
                 format!("the slot of {} moves to master {to}", label(name))
             });
-            shared.exec.after(0, Event::MoveOn);
         }
     }
 
     /// Injects a fault of one server.
     fn strike_server(&mut self, fault: Fault, node: usize) {
-        let shared = Arc::clone(&self.shared);
+        let shared = &self.shared;
+        let (mut net, longest) = (shared.net(), shared.plan.lease * 2000);
         let tell = |text: String| shared.watch.fault(fault, || text);
+        let forgot = |what: &str| {
+            tell(format!("the server {what}"));
+            shared.watch.notes(watch::Event::Forgot { copy: None });
+        };
         match fault {
             Fault::ScriptFlush => {
                 tell(format!("server {node} forgets its scripts"));
-                shared.net.state().servers[node].flush_scripts();
+                net.servers[node].flush_scripts();
             }
             Fault::ServerStop => {
-                let span = self.rng.between(1_000, shared.plan.lease * 2000);
+                let span = self.rng.between(1_000, longest);
                 tell(format!("server {node} stands still for {} ms", span / 1000));
-                shared.net.stop(node);
-                shared.exec.after(span, Event::ServerResumes(node));
+                net.stop(node, span);
+            }
+            // One of several servers may forget its grants; the other servers compensate for that.
+            Fault::Restart if shared.plan.nodes() > 1 && self.rng.chance(500) => {
+                tell(format!("server {node} restarts without its data"));
+                shared.watch.notes(watch::Event::OneForgot);
+                net.restart(node, &Snapshot::empty(), None);
             }
             Fault::Restart => {
-                // One of several servers may forget its grants; the other servers compensate for
-                // that.
-                if shared.plan.nodes() > 1 && self.rng.chance(500) {
-                    tell(format!("server {node} restarts without its data"));
-                    shared.watch.notes(watch::Event::OneForgot);
-                    return shared.net.restart(node, &Snapshot::empty());
-                }
                 tell(format!("server {node} restarts with its data"));
-                let data = shared.net.state().servers[node].snapshot();
-                shared.net.restart(node, &data);
+                let data = net.servers[node].snapshot();
+                net.restart(node, &data, None);
             }
             Fault::EmptyRestart => {
-                tell("the server restarts without its data".to_owned());
-                shared.watch.notes(watch::Event::Forgot { copy: None });
-                shared.net.restart(node, &Snapshot::empty());
+                forgot("restarts without its data");
+                net.restart(node, &Snapshot::empty(), None);
             }
             Fault::FlushAll => {
-                tell("the server forgets its data".to_owned());
-                shared.watch.notes(watch::Event::Forgot { copy: None });
-                shared.net.state().servers[node].restore(&Snapshot::empty());
+                forgot("forgets its data");
+                net.servers[node].restore(&Snapshot::empty());
             }
             Fault::Refusal => {
                 let span = self.rng.between(300_000, 2_000_000);
                 let releases = self.rng.chance(500);
                 let what = if releases { "releases" } else { "all scripts" };
                 tell(format!("the server refuses {what} for {} ms", span / 1000));
-                shared.net.refuse(node, span, releases);
+                net.refuse(node, span, releases);
             }
             Fault::ClockStep => {
-                let span = self
-                    .rng
-                    .between(50_000, shared.plan.lease * 2000)
-                    .cast_signed();
+                let span = self.rng.between(50_000, longest).cast_signed();
                 let span = if self.rng.chance(300) { -span } else { span };
                 tell(format!("the server's clock is set by {} ms", span / 1000));
-                shared.net.state().servers[node].step_clock(span);
+                net.servers[node].step_clock(span);
             }
             _ => {}
         }
@@ -135,105 +135,90 @@ impl World {
     /// Lets another server take over: with all data, without the latest writes, or with old data.
     pub(super) fn take_over(&mut self, fault: Fault) {
         let shared = Arc::clone(&self.shared);
-        let tell = |text: &str| shared.watch.fault(fault, || text.to_owned());
         // The copies are those of the first server.
-        let copy = match fault {
-            Fault::LossyFailover => {
-                tell("the server fails over and loses its last writes");
-                self.copies.first()
-            }
-            Fault::OldSnapshot => {
-                tell("the server fails over and forgets up to 3 s");
-                self.old.get(self.apart.index(self.old.len()))
-            }
+        let (what, copy) = match fault {
+            Fault::LossyFailover => ("loses its last writes", self.copies.first().cloned()),
+            Fault::OldSnapshot => ("forgets up to 3 s", self.apart.pick(&self.old).cloned()),
             _ => {
-                tell("the server fails over and forgets nothing");
-                let data = shared.net.state().servers[0].snapshot();
-                return self.succeed(&data);
+                let data = shared.net().servers[0].snapshot();
+                ("forgets nothing", Some((0, data)))
             }
         };
-        if let Some(copy) = copy {
-            let number = Some(copy.number);
-            shared.watch.notes(watch::Event::Forgot { copy: number });
-            let data = copy.data.clone();
-            self.succeed(&data);
+        let text = || format!("the server fails over and {what}");
+        shared.watch.fault(fault, text);
+        let Some((copy, data)) = copy else { return };
+        if fault != Fault::PlannedFailover {
+            let copy = Some(copy);
+            shared.watch.notes(watch::Event::Forgot { copy });
         }
+        self.succeed(&data);
     }
 
     /// Makes one of the other servers the active one, with these data and its own clock.
     fn succeed(&mut self, data: &Snapshot) {
         let successors = &self.shared.plan.successors;
-        let ahead = match successors.len() {
-            1 => successors[0],
-            len => {
-                let other = 1 + self.apart.index(len - 1);
-                self.in_charge = (self.in_charge + other) % len;
-                let ahead = successors[self.in_charge];
-                let watch = &self.shared.watch;
-                watch.say(|| format!("the clock of the server in charge is {ahead} µs ahead"));
-                ahead
-            }
-        };
-        self.shared.net.replace(0, data, ahead);
+        let others = successors.len() - 1;
+        if others > 0 {
+            self.in_charge += 1 + self.apart.index(others);
+        }
+        let ahead = successors[self.in_charge % successors.len()];
+        if others > 0 {
+            let watch = &self.shared.watch;
+            watch.say(|| format!("the clock of the server in charge is {ahead} µs ahead"));
+        }
+        self.shared.net().restart(0, data, Some(ahead));
     }
 
     fn strike_connection(&mut self, fault: Fault) {
-        let shared = Arc::clone(&self.shared);
-        let conns = shared.net.open_conns(fault == Fault::PubSubCut);
-        if conns.is_empty() {
+        let shared = &self.shared;
+        let conns = shared.net().open_conns(fault == Fault::PubSubCut);
+        let Some(&conn) = self.rng.pick(&conns) else {
             return;
-        }
-        let conn = conns[self.rng.index(conns.len())];
+        };
         if fault == Fault::Stall {
             let span = self.rng.between(1_000, 6_000_000);
-            let which = self.rng.below(3);
-            let way = match which {
-                0 => "both ways",
-                1 => "to the server",
-                _ => "to the client",
+            let (up, down, way) = match self.rng.below(3) {
+                0 => (true, true, "both ways"),
+                1 => (true, false, "to the server"),
+                _ => (false, true, "to the client"),
             };
             shared.watch.fault(fault, || {
                 let millis = span / 1000;
                 format!("connection {conn} holds up what it carries for {millis} ms ({way})")
             });
-            shared.net.stall(conn, span, which != 2, which != 1);
-            return;
+            return shared.net().stall(conn, span, up, down);
         }
         shared
             .watch
             .fault(fault, || format!("connection {conn} breaks"));
-        shared.net.cut(conn, fault != Fault::HalfOpen);
+        shared.net().cut(conn, fault != Fault::HalfOpen);
     }
 
     fn strike_client(&mut self, fault: Fault) {
-        let shared = Arc::clone(&self.shared);
+        let shared = &self.shared;
         let client = self.rng.index(self.procs.len());
         let Some(proc) = self.procs[client] else {
             return;
         };
-        let longest = shared.plan.lease * 3000;
-        if fault == Fault::Pause {
-            let span = self.rng.between(1_000, longest);
-            shared.watch.fault(fault, || {
-                format!("c{client} is not scheduled for {} ms", span / 1000)
-            });
-            shared.exec.pause(proc);
-            shared.exec.after(span, Event::Resume(proc));
-            return;
-        }
-        let away = self.rng.between(1_000, longest);
+        let span = self.rng.between(1_000, shared.plan.lease * 3000);
+        let pauses = fault == Fault::Pause;
         shared.watch.fault(fault, || {
-            format!("c{client} dies; it comes back after {} ms", away / 1000)
+            let what = match pauses {
+                true => "is not scheduled for",
+                false => "dies; it comes back after",
+            };
+            format!("c{client} {what} {} ms", span / 1000)
         });
+        if pauses {
+            shared.exec.pause(proc);
+            let resume = move |world: &mut Self| world.shared.exec.resume(proc);
+            return shared.exec.after(span, resume);
+        }
         self.procs[client] = None;
         shared.watch.died(proc);
-        let death = if fault == Fault::Crash {
-            exec::Death::Unwound
-        } else {
-            exec::Death::Killed
-        };
-        shared.exec.kill(proc, death);
-        shared.net.forsake(proc, fault != Fault::PowerLoss);
-        shared.exec.after(away, Event::Rebirth(client));
+        shared.exec.kill(proc, fault == Fault::Crash);
+        shared.net().forsake(proc, fault != Fault::PowerLoss);
+        let rebirth = move |world: &mut Self| world.give_birth(client);
+        shared.exec.after(span, rebirth);
     }
 }

@@ -1,20 +1,12 @@
 //! The promises of the fence: its mark never falls, and no write is made twice.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::{
     scripts::Ran,
     watch::{Broken, Checker, Event, Record, View},
+    workload::changes::{differs, model::Fence},
 };
-
-/// The server's record of one fence.
-#[derive(Clone, Debug, Default)]
-struct Fence {
-    /// The highest token that has written.
-    mark: u64,
-    /// The writes that the server has made.
-    written: BTreeSet<String>,
-}
 
 /// Compares what the server does with what it may do.
 #[derive(Debug)]
@@ -32,31 +24,18 @@ impl Ledger {
         }
     }
 
-    /// Handles a script that the server has run.
-    fn ran(&mut self, ran: &Ran<'_>, record: &mut Record) -> Broken {
-        let known = &mut self.names[ran.name()?];
-        if ran.source.name != "fence/set" {
+    /// Handles a script that the server has run at `clock` of its own clock.
+    fn ran(&mut self, ran: &Ran<'_>, clock: u64, record: &mut Record) -> Broken {
+        let fence = &mut self.names[ran.name()?];
+        let script = ran.source.name;
+        if !script.starts_with("fence/") || ran.verdict().is_empty() {
             return None;
         }
-        let (op, token) = (ran.arg(2), ran.arg(3).parse().unwrap_or(0));
-        match ran.verdict() {
-            "written" if token < known.mark => {
-                let what = format!("{token} has written after {}", known.mark);
-                Some(("P3", what))
-            }
-            "written" => {
-                known.mark = token;
-                let first = known.written.insert(op.to_owned());
-                (!first).then(|| ("P5", format!("write {op} was made twice")))
-            }
-            "fenced" => {
-                record.tally.stopped += 1;
-                let stale = token < known.mark;
-                let what = || format!("{token} is refused, the mark is {}", known.mark);
-                (!stale).then(|| ("P3", what()))
-            }
-            _ => None,
-        }
+        record.tally.stopped += u64::from(ran.verdict() == "fenced");
+        let right = fence.reply(script, |at| ran.arg(at), clock);
+        let copy = right.words[0] == "already";
+        let promise = if copy { "P5" } else { "P3" };
+        differs(ran, &right).map(|what| (promise, what))
     }
 }
 
@@ -64,8 +43,8 @@ impl Checker for Ledger {
     fn note(&mut self, event: &Event<'_>, view: &View, record: &mut Record) {
         match *event {
             // A fence forgets its mark together with the write.
-            Event::Ran { ran, .. } if !view.conditions.forks => {
-                let broken = self.ran(ran, record);
+            Event::Ran { ran, clock, .. } if !view.conditions.forks => {
+                let broken = self.ran(ran, clock, record);
                 record.judge(broken);
             }
             Event::Copied { copy } => {

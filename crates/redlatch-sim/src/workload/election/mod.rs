@@ -4,7 +4,7 @@ mod ledger;
 
 use std::{sync::Arc, time::Duration};
 
-use redlatch_core::{Error, Token, runtime::Runtime};
+use redlatch_core::{Token, runtime::Runtime};
 use redlatch_election::{Election, Term};
 use redlatch_fence::{Fence, Fenced};
 
@@ -17,7 +17,6 @@ use crate::{
     faults::Fault,
     names::label,
     record::{self, Outcome, Record},
-    world::Shared,
 };
 
 /// Candidates of elections, as a workload. Names with an odd number have fair candidates.
@@ -152,53 +151,44 @@ impl Shift {
     async fn write(&self, token: Token, after: u64) {
         for part in 0..2 {
             self.life.sleep(after / 2).await;
+            let (from, outcome) = (self.life.exec.now(), Outcome::Info);
+            let mut writing = Writing {
+                shift: self,
+                token,
+                from,
+                outcome,
+            };
             // Whether it was refused is judged by what the server did.
-            let mut writing = Writing::begin(self, token);
-            writing.ended(self.fence.set(token, format!("{token} {part}")).await);
+            writing.outcome = match self.fence.set(token, format!("{token} {part}")).await {
+                Err(_) => Outcome::Info,
+                Ok(Fenced::Refused { .. }) => Outcome::Fail,
+                Ok(_) => Outcome::Ok,
+            };
         }
     }
 }
 
 /// A write through the fence, which is recorded for the judge when it ends or is dropped.
-struct Writing {
-    shared: Arc<Shared>,
-    name: usize,
-    write: record::Fenced,
+struct Writing<'a> {
+    shift: &'a Shift,
+    token: Token,
+    from: u64,
+    outcome: Outcome,
 }
 
-impl Writing {
-    fn begin(shift: &Shift, token: Token) -> Self {
-        let shared = &shift.life.shared;
-        let write = record::Fenced {
-            process: u32::try_from(shift.life.proc).unwrap_or(u32::MAX),
-            name: String::new(),
-            token: token.as_u64(),
-            from: shared.exec.now(),
-            until: 0,
-            outcome: Outcome::Info,
-        };
-        Self {
-            shared: Arc::clone(shared),
-            name: shift.name,
-            write,
-        }
-    }
-
-    fn ended<T>(&mut self, written: Result<Fenced<T>, Error>) {
-        self.write.outcome = match written {
-            Err(_) => Outcome::Info,
-            Ok(Fenced::Refused { .. }) => Outcome::Fail,
-            Ok(_) => Outcome::Ok,
-        };
-    }
-}
-
-impl Drop for Writing {
+impl Drop for Writing<'_> {
     fn drop(&mut self) {
-        self.write.until = self.shared.exec.now();
-        self.shared.watch.tells(|history| {
-            self.write.name = history.name(self.name);
-            history.add(&Record::Fenced(self.write.clone()));
+        let Shift { life, name, .. } = self.shift;
+        let until = life.exec.now();
+        life.watch.tells(|history| {
+            history.add(&Record::Fenced(record::Fenced {
+                process: u32::try_from(life.proc).unwrap_or(u32::MAX),
+                name: history.name(*name),
+                token: self.token.as_u64(),
+                from: self.from,
+                until,
+                outcome: self.outcome,
+            }));
         });
     }
 }

@@ -1,7 +1,6 @@
 //! The countdown latch. It has no holds; waiters wait until a generation opens.
 
 mod ledger;
-mod model;
 
 use std::{sync::Arc, time::Duration};
 
@@ -80,7 +79,7 @@ async fn get_on(worker: &mut Worker, name: usize) -> bool {
     };
     let waited = async {
         let waited = latch.wait().await;
-        note_wait(worker, name, since, waited.map(|()| true), Prompt::Yes)
+        note_wait(worker, name, since, waited.map(|()| true), true)
     };
     let (passed, ()) = join(waited, opened).await;
     passed
@@ -94,11 +93,8 @@ async fn open(worker: &Worker, name: usize, latch: &CountDownLatch) {
         down.ended(Some(&counted));
         drop(down);
         match counted {
-            Ok(left) => {
-                if left == 0 {
-                    return;
-                }
-            }
+            Ok(0) => return,
+            Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::NotSet => {
                 let set = latch.try_set_count(1).ttl(TTL).await;
                 worker.say(|| format!("sets {}: {set:?}", label(name)));
@@ -243,7 +239,7 @@ fn note_wait(
     name: usize,
     since: u64,
     waited: Result<bool, Error>,
-    prompt: Prompt,
+    prompt: bool,
 ) -> bool {
     worker.say(|| format!("has waited for {}: {waited:?}", label(name)));
     let deed = match &waited {
@@ -257,19 +253,13 @@ fn note_wait(
     matches!(waited, Ok(true))
 }
 
-/// Whether a waiter is told by a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Prompt {
-    Yes,
-    No,
-}
-
-fn strategy(worker: &mut Worker) -> (WaitStrategy, Prompt) {
+/// Draws how to wait, and tells whether messages end the wait.
+fn strategy(worker: &mut Worker) -> (WaitStrategy, bool) {
     if worker.rng.chance(80) {
         let poll = WaitStrategy::Poll(Backoff::exponential(ms(5), ms(200)));
-        return (poll, Prompt::No);
+        return (poll, false);
     }
-    (WaitStrategy::Notify, Prompt::Yes)
+    (WaitStrategy::Notify, true)
 }
 
 fn latch(worker: &Worker, name: usize) -> CountDownLatch {

@@ -21,7 +21,7 @@ pub(super) enum Deed {
 }
 
 /// Compares all runs of the scripts with the promises.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Ledger {
     names: Vec<Limit>,
     /// The calls and passes of each process for each name.
@@ -39,7 +39,7 @@ struct Limit {
     last: u64,
     attempts: BTreeMap<String, u64>,
     /// All that counts, by time.
-    entries: Vec<Entry>,
+    entries: Vec<(u64, What)>,
     /// When the limiter or its rate was new, as the last pass says.
     born: String,
     /// The marks of passes that a server which lost state had given ahead.
@@ -51,23 +51,13 @@ struct Limit {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
-    time: u64,
-    what: What,
-}
-
-#[derive(Clone, Copy, Debug)]
 enum What {
-    Pass {
-        tokens: u64,
-        mark: u64,
-    },
+    /// A pass of so many tokens, with this mark.
+    Pass(u64, u64),
     /// The server has lost state, which lets one more burst pass.
     Forgot,
     /// The tokens of a pass from before a loss are given back.
-    Back {
-        tokens: u64,
-    },
+    Back(u64),
 }
 
 impl Checker for Ledger {
@@ -103,8 +93,7 @@ impl Ledger {
     pub(super) fn new(names: usize) -> Self {
         Self {
             names: (0..names).map(|_| Limit::default()).collect(),
-            counts: BTreeMap::new(),
-            forgot: false,
+            ..Self::default()
         }
     }
 
@@ -112,6 +101,7 @@ impl Ledger {
     fn ran(&mut self, proc: ProcId, ran: &Ran<'_>, (now, clock): (u64, u64)) -> Broken {
         let name = ran.name()?;
         let limit = &mut self.names[name];
+        let broken = |what: String| Some(("P5", format!("{}: {what}", label(name))));
         match (ran.source.name, ran.verdict()) {
             ("limit/settle", "settled") => {
                 if limit.attempts.insert(ran.arg(4).to_owned(), 0).is_some() && !self.forgot {
@@ -127,12 +117,8 @@ impl Ledger {
                 if let Some(before) = before.filter(|_| !self.forgot)
                     && (acts || passes != before)
                 {
-                    let attempt = ran.arg(4);
-                    let what = format!(
-                        "{}: attempt {attempt} took {before} passes, and its copy {passes}",
-                        label(name)
-                    );
-                    return Some(("P5", what));
+                    let what = format!("{} took {before} passes, its copy {passes}", ran.arg(4));
+                    return broken(what);
                 }
                 if !acts {
                     limit.says_again(proc, ran, (now, clock));
@@ -142,8 +128,7 @@ impl Ledger {
                 let (calls, taken) = self.counts.entry((proc, name)).or_default();
                 *taken += passes;
                 if *taken > *calls && !self.forgot {
-                    let what = format!("{}: {calls} calls took {taken} passes", label(name));
-                    return Some(("P5", what));
+                    return broken(format!("{calls} calls took {taken} passes"));
                 }
                 limit.check(name)
             }
@@ -172,7 +157,7 @@ impl Limit {
         let (count, period, tokens) = (terms[0], terms[1], terms[3]);
         for later in (0..passes).rev() {
             let mark = mark - (later * tokens * period).div_ceil(count);
-            self.add(self.elapsed + ahead, What::Pass { tokens, mark });
+            self.add(self.elapsed + ahead, What::Pass(tokens, mark));
         }
     }
 
@@ -188,43 +173,34 @@ impl Limit {
     /// Takes what a settlement asks to give back from the pass that has the mark. If the script
     /// gives back less, even less has passed. What is added only delays others. For a pass from
     /// before a loss, others get their tokens now.
-    fn settle(&mut self, ran: &Ran<'_>, clock: u64) {
+    fn settle(&mut self, ran: &Ran<'_>, clock: u64) -> Option<()> {
         self.elapsed += clock.saturating_sub(self.last);
         self.last = clock;
-        let back = ran
-            .arg(8)
-            .strip_prefix('-')
-            .and_then(|text| text.parse::<u64>().ok());
-        let from = ran.arg(9).parse::<u64>();
-        let rest = ran.arg(10).parse().unwrap_or(0);
-        let mark = from.ok().and_then(|from| from.checked_add_signed(rest));
-        let Some(back) = back else {
-            return;
-        };
-        let mut lost = mark.is_some_and(|mark| self.lost.contains(&mark));
-        for at in 0..self.entries.len() {
-            let forgot = |entry: &Entry| matches!(entry.what, What::Forgot);
-            let before_loss = self.entries[at..].iter().any(forgot);
-            if let What::Pass { tokens, mark: its } = &mut self.entries[at].what
-                && Some(*its) == mark
-            {
-                if before_loss {
-                    lost = true;
-                } else {
-                    *tokens = tokens.saturating_sub(back);
-                }
+        let back: u64 = ran.arg(8).strip_prefix('-')?.parse().ok()?;
+        let from: u64 = ran.arg(9).parse().ok()?;
+        let mark = from.checked_add_signed(ran.arg(10).parse().unwrap_or(0))?;
+        let mut lost = self.lost.contains(&mark);
+        let mut all = self.entries.iter();
+        let forgot = all.rposition(|(_, what)| matches!(what, What::Forgot));
+        for (at, (_, what)) in self.entries.iter_mut().enumerate() {
+            match what {
+                What::Pass(_, its) if *its != mark => {}
+                What::Pass(..) if forgot > Some(at) => lost = true,
+                What::Pass(tokens, _) => *tokens = tokens.saturating_sub(back),
+                _ => {}
             }
         }
         if lost && ran.arg(11) == self.born {
-            self.add(self.elapsed, What::Back { tokens: back });
+            self.add(self.elapsed, What::Back(back));
         }
+        Some(())
     }
 
     fn forget(&mut self) {
         let elapsed = self.elapsed;
-        let ahead = self.entries.extract_if(.., |entry| entry.time > elapsed);
-        let marks = ahead.filter_map(|entry| match entry.what {
-            What::Pass { mark, .. } => Some(mark),
+        let ahead = self.entries.extract_if(.., |(time, _)| *time > elapsed);
+        let marks = ahead.filter_map(|(_, what)| match what {
+            What::Pass(_, mark) => Some(mark),
             _ => None,
         });
         self.lost.extend(marks);
@@ -232,8 +208,8 @@ impl Limit {
     }
 
     fn add(&mut self, time: u64, what: What) {
-        let at = self.entries.partition_point(|entry| entry.time <= time);
-        self.entries.insert(at, Entry { time, what });
+        let at = self.entries.partition_point(|(other, _)| *other <= time);
+        self.entries.insert(at, (time, what));
         if self.entries.len() > REMEMBERED {
             self.entries.remove(0);
         }
@@ -244,21 +220,19 @@ impl Limit {
     fn check(&self, name: usize) -> Broken {
         let (count, period, burst) = measure(name);
         let (mut level, mut last) = (0, 0);
-        for entry in &self.entries {
-            level = u64::saturating_sub(level, (entry.time - last) * count);
-            last = entry.time;
-            match entry.what {
-                What::Pass { tokens, .. } => level += tokens * period,
+        for &(time, what) in &self.entries {
+            level = u64::saturating_sub(level, (time - last) * count);
+            last = time;
+            match what {
+                What::Pass(tokens, _) => level += tokens * period,
                 What::Forgot => level = level.saturating_sub(burst * period),
-                What::Back { tokens } => level = level.saturating_sub(tokens * period),
+                What::Back(tokens) => level = level.saturating_sub(tokens * period),
             }
             // Times are whole µs.
             if level > burst * period + count {
                 let over = level - burst * period;
-                let (name, time) = (label(name), entry.time);
-                let what = format!(
-                    "{name}: the passes of a window that ends at {time} are {over} / {period} tokens too many"
-                );
+                let (name, of) = (label(name), format!("a window that ends at {time}"));
+                let what = format!("{name}: {over} / {period} tokens too many in {of}");
                 return Some(("rate", what));
             }
         }
@@ -269,11 +243,8 @@ impl Limit {
     fn used(&self, name: usize, pass: (ProcId, u64), now: u64) -> Broken {
         let due = *self.due.get(&pass)?;
         (now + 2_000 < due).then(|| {
-            let early = (due - now) / 1_000;
-            let what = format!(
-                "{}: a pass is used {early} ms before it counts",
-                label(name)
-            );
+            let (name, early) = (label(name), (due - now) / 1_000);
+            let what = format!("{name}: a pass is used {early} ms before it counts");
             ("early", what)
         })
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::future::join_all;
 use redlatch_core::{Error, runtime::BoxFuture};
-use redlatch_limit::{Pass, RateLimiter};
+use redlatch_limit::{Admission, Pass, RateLimiter};
 
 use self::ledger::{Deed, Ledger};
 use super::{Worker, Workload, mutants, terms::ms};
@@ -47,11 +47,8 @@ async fn round(worker: &mut Worker) {
         0..=2 => (patience, tries(worker, name, limiter)),
         3 | 4 => {
             let wait = worker.rng.between(1, 600);
-            let call: Calling = Box::pin(async move {
-                let admission = limiter.acquire_for(cost, ms(wait)).await?;
-                Ok(admission.pass())
-            });
-            (patience + wait * 1_000, call)
+            let call = async move { limiter.acquire_for(cost, ms(wait)).await };
+            (patience + wait * 1_000, admitted(call))
         }
         5 | 6 => {
             let call: Calling = Box::pin(async move { limiter.acquire(cost).await.map(Some) });
@@ -59,11 +56,8 @@ async fn round(worker: &mut Worker) {
         }
         7 => return reserve(worker, name, limiter, cost).await,
         _ => {
-            let call: Calling = Box::pin(async move {
-                let admission = limiter.try_acquire(cost).await?;
-                Ok(admission.pass())
-            });
-            (patience, call)
+            let call = async move { limiter.try_acquire(cost).await };
+            (patience, admitted(call))
         }
     };
     if let Some(pass) = calls(worker, name, limit, call).await
@@ -77,16 +71,14 @@ async fn round(worker: &mut Worker) {
 async fn get_on(worker: &mut Worker, name: usize) -> bool {
     let limiter = rated(worker, name, 1, measure(name).2);
     asks(worker, name);
-    match limiter.acquire(1).await {
-        Ok(pass) => {
-            passed(worker, name, &pass);
-            true
-        }
-        Err(error) => {
-            worker.say(|| format!("cannot pass {}: {error}", label(name)));
-            false
-        }
-    }
+    let got = limiter.acquire(1).await;
+    worker.say(|| format!("has asked for {}: {got:?}", label(name)));
+    got.inspect(|pass| passed(worker, name, pass)).is_ok()
+}
+
+/// Returns a call with the pass that it gets.
+fn admitted(call: impl Future<Output = Result<Admission, Error>> + Send + 'static) -> Calling {
+    Box::pin(async move { call.await.map(Admission::pass) })
 }
 
 /// Begins several tries at the same time, which share a request.
@@ -95,11 +87,8 @@ fn tries(worker: &mut Worker, name: usize, limiter: RateLimiter) -> Calling {
     (1..number).for_each(|_| asks(worker, name));
     Box::pin(async move {
         let tries = join_all((0..number).map(|_| limiter.try_acquire(1))).await;
-        let mut last = None;
-        for admission in tries {
-            last = admission?.pass().or(last);
-        }
-        Ok(last)
+        let mut tries = tries.into_iter();
+        tries.try_fold(None, |last, tried| tried.map(|it| it.pass().or(last)))
     })
 }
 

@@ -15,12 +15,8 @@ use crate::{
 /// An action that a worker reports.
 #[derive(Clone, Debug)]
 pub(super) enum Deed {
-    /// Its work has begun.
-    Begins {
-        slot: Slot,
-        attempt: u32,
-        token: u64,
-    },
+    /// Its work has begun: this attempt at the slot, with this token.
+    Begins(Slot, u32, u64),
     /// Its call has returned that it ran this slot.
     Ran(Slot),
     /// Its call has returned that it lost its claim.
@@ -30,8 +26,8 @@ pub(super) enum Deed {
 /// A job.
 #[derive(Debug, Default)]
 struct Job {
-    /// The slot of each claim, by its attempt, and whether it has a gap.
-    claims: BTreeMap<String, (String, u64)>,
+    /// The slot of each claim, by its attempt.
+    claims: BTreeMap<String, String>,
     /// The slots with a recorded success, since the last reset.
     done: BTreeSet<String>,
     /// All slots that ever had one.
@@ -85,47 +81,33 @@ impl Checker for Ledger {
 impl Job {
     /// Handles a script that the server has run.
     fn ran(&mut self, name: usize, ran: &Ran<'_>) -> Broken {
+        let broken = |promise, what: String| Some((promise, format!("{}: {what}", label(name))));
         match (ran.source.name, ran.verdict()) {
             ("once/claim", "granted") => {
-                let attempts = ran.number(3).unwrap_or(0);
-                let (attempt, slot) = (ran.arg(3).to_owned(), ran.arg(6).to_owned());
-                let now = ran.number(1).unwrap_or(0);
-                let copy = self.claims.contains_key(&attempt);
+                let (now, attempts) = (ran.number(1).unwrap_or(0), ran.number(3).unwrap_or(0));
+                let (attempt, slot) = (ran.arg(3).to_owned(), ran.arg(6));
+                let copy = self.claims.insert(attempt, slot.to_owned()).is_some();
                 self.tokens.extend(ran.number(4).filter(|_| !copy));
-                self.claims.insert(attempt, (slot.clone(), now));
                 if attempts < 1 || attempts > u64::from(RETRIES) + 1 {
-                    let what = format!("attempt {attempts} at slot {slot} of {}", label(name));
-                    return Some(("once-attempts", what));
+                    return broken("once-attempts", format!("attempt {attempts} at {slot}"));
                 }
-                if !copy && self.done.contains(&slot) {
-                    let what = format!(
-                        "slot {slot} of {} is claimed after its success",
-                        label(name)
-                    );
-                    return Some(("once-success", what));
+                if !copy && self.done.contains(slot) {
+                    return broken("once-success", format!("claim of {slot} after its success"));
                 }
                 let gap = u64::try_from(GAP.as_millis()).unwrap_or(0);
-                if name % 3 == 2
-                    && !slot.starts_with('=')
-                    && !copy
-                    && let Some(ended) = self.ended.filter(|ended| now < ended + gap)
-                {
-                    let what = format!("{} runs {} ms after a success", label(name), now - ended);
-                    return Some(("once-gap", what));
-                }
-                None
+                let gapped = name % 3 == 2 && !slot.starts_with('=') && !copy;
+                let ended = self.ended.filter(|ended| gapped && now < ended + gap)?;
+                let what = format!("a run {} ms after a success", now.saturating_sub(ended));
+                broken("once-gap", what)
             }
             ("once/release", "released" | "expired") if ran.arg(7) == "done" => {
-                let (slot, _) = self.claims.get(ran.arg(2)).cloned()?;
+                let slot = self.claims.get(ran.arg(2)).cloned()?;
                 if !slot.starts_with('=') {
                     self.ended = ran.number(1);
                 }
                 self.ever.insert(slot.clone());
-                if !self.done.insert(slot.clone()) {
-                    let what = format!("slot {slot} of {} succeeds twice", label(name));
-                    return Some(("once-success", what));
-                }
-                None
+                let what = format!("{slot} succeeds twice");
+                broken("once-success", what).filter(|_| !self.done.insert(slot))
             }
             ("once/reset", "reset") => {
                 if self.resets.insert(ran.arg(2).to_owned()) {
@@ -142,18 +124,13 @@ impl Job {
 
     /// Handles an action of a worker.
     fn did(&mut self, name: usize, deed: &Deed) -> Broken {
+        let name = label(name);
         match deed {
-            Deed::Begins {
-                slot,
-                attempt,
-                token,
-            } => {
+            Deed::Begins(slot, attempt, token) => {
                 let counts = self.tokens.contains(token);
-                if counts && !self.begun.insert((slot.clone(), *attempt)) {
-                    let what = format!("attempt {attempt} at slot {slot} of {} twice", label(name));
-                    return Some(("once-attempts", what));
-                }
-                None
+                let twice = counts && !self.begun.insert((slot.clone(), *attempt));
+                let what = || format!("attempt {attempt} at slot {slot} of {name} twice");
+                twice.then(|| ("once-attempts", what()))
             }
             Deed::Lost => None,
             Deed::Ran(slot) => {
@@ -164,11 +141,9 @@ impl Job {
                         since.ok()?.as_millis().to_string()
                     }
                 };
-                if self.ever.contains(&stored) {
-                    return None;
-                }
-                let what = format!("slot {slot} of {} is done, and not on record", label(name));
-                Some(("once-record", what))
+                let what = || format!("slot {slot} of {name} is done, and not on record");
+                let recorded = self.ever.contains(&stored);
+                (!recorded).then(|| ("once-record", what()))
             }
         }
     }

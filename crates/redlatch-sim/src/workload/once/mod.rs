@@ -68,14 +68,11 @@ async fn round(worker: &mut Worker) {
         }
         _ => job(worker, name).gap(GAP),
     };
-    let ends = match worker.rng.below(5) {
-        0 | 1 => Ends::Badly,
-        _ => Ends::Well,
-    };
+    let fails = worker.rng.below(5) < 2;
     let pauses = (0..worker.rng.between(1, 4))
         .map(|_| worker.draw_work())
         .collect();
-    let calling = calling(&worker.life, job, name, pauses, ends);
+    let calling = calling(&worker.life, job, name, pauses, fails);
     let ran = called(worker, name, calling).await;
     worker.say(|| format!("has asked for {}: {ran:?}", label(name)));
     leaves_no_claim(worker, name).await;
@@ -107,7 +104,7 @@ async fn leaves_no_claim(worker: &mut Worker, name: usize) {
 async fn get_on(worker: &mut Worker, name: usize) -> bool {
     let key = format!("of {}", worker.label);
     let job = job(worker, name).slot(&key);
-    let ran = calling(&worker.life, job, name, vec![0], Ends::Well).await;
+    let ran = calling(&worker.life, job, name, vec![0], false).await;
     worker.say(|| format!("runs its slot of {}: {ran:?}", label(name)));
     matches!(ran, Ok(Once::Ran(_) | Once::Done(_)))
 }
@@ -129,11 +126,10 @@ async fn called(
     // The claim of a slot, the work, and a release.
     let limit = worker.patience() * 2 + u64::try_from(MAX_RUN.as_micros()).unwrap_or(0);
     let ran = worker.calls(&[name], "run", limit, calling).await;
-    if let Some(Ok(Once::Ran(slot))) = &ran {
-        worker.did(name, &Deed::Ran(slot.clone()));
-    }
-    if let Some(Ok(Once::Lost(_))) = &ran {
-        worker.did(name, &Deed::Lost);
+    match &ran {
+        Some(Ok(Once::Ran(slot))) => worker.did(name, &Deed::Ran(slot.clone())),
+        Some(Ok(Once::Lost(_))) => worker.did(name, &Deed::Lost),
+        _ => {}
     }
     ran.filter(|ran| {
         // A job that changes faster than its callers look is busy.
@@ -141,36 +137,22 @@ async fn called(
     })
 }
 
-/// How the work ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ends {
-    Well,
-    Badly,
-}
-
-/// Begins a call of a job. Its work pauses for these times in µs, and has an effect after each.
-fn calling(life: &Arc<Life>, job: Job, name: usize, pauses: Vec<u64>, ends: Ends) -> Calling {
+/// Begins a call of a job. Its work pauses for these times in µs, and has an effect after each. In
+/// the end it may fail.
+fn calling(life: &Arc<Life>, job: Job, name: usize, pauses: Vec<u64>, fails: bool) -> Calling {
     let life = Arc::clone(life);
     let job = job.max_run(MAX_RUN);
     Box::pin(async move {
         let work = async move |run: &JobRun| {
             let token = run.token().as_u64();
             let (slot, attempt) = (run.slot().clone(), run.attempt());
-            let begins = Deed::Begins {
-                slot: slot.clone(),
-                attempt,
-                token,
-            };
             life.did(name, &AtWork::Begins(token));
-            life.did(name, &begins);
+            life.did(name, &Deed::Begins(slot.clone(), attempt, token));
             for pause in pauses {
                 life.think(pause).await;
                 life.did(name, &AtWork::GoesOn(token));
             }
-            match ends {
-                Ends::Well => Ok(slot),
-                Ends::Badly => Err("no luck"),
-            }
+            if fails { Err("no luck") } else { Ok(slot) }
         };
         job.run(work).await
     })

@@ -7,7 +7,7 @@ use super::{released, size};
 use crate::{
     names::label,
     scripts::Ran,
-    watch::{Checker, Event, Record, View},
+    watch::{OfName, Record, View},
     workload::queue::Queue,
 };
 
@@ -18,21 +18,12 @@ struct Entry {
     permits: u64,
 }
 
-/// The state of each name that the replies of the server imply.
-#[derive(Debug)]
-pub(super) struct Ledger(Vec<Pool>);
-
+/// The state of a name that the replies of the server imply.
 #[derive(Debug, Default)]
-struct Pool {
+pub(super) struct Pool {
     /// The holds that the server has granted and that were not released.
     holds: BTreeMap<String, Entry>,
     queue: Queue,
-}
-
-impl Ledger {
-    pub(super) fn new(names: usize) -> Self {
-        Self((0..names).map(|_| Pool::default()).collect())
-    }
 }
 
 impl Pool {
@@ -126,18 +117,21 @@ impl Pool {
             let entry = Entry { until, permits };
             self.holds.insert(attempt.to_owned(), entry);
             let out = self.out(now);
-            let room = u64::from(size(name)).saturating_sub(out);
-            let passed = self.queue.given(now, given, room);
-            judge(name, attempt, "given", passed, out, record);
+            let passed = self.queue.given(now, given, room(name, out));
+            judge((name, "given"), attempt, passed, out, record);
         }
     }
 }
 
+/// Returns the number of permits that are left if `out` are out.
+fn room(name: usize, out: u64) -> u64 {
+    u64::from(size(name)).saturating_sub(out)
+}
+
 /// Checks a grant that leaves `out` permits out, and that may have passed over a waiter.
 fn judge(
-    name: usize,
+    (name, verb): (usize, &str),
     attempt: &str,
-    verb: &str,
     passed: Option<String>,
     out: u64,
     record: &mut Record,
@@ -153,47 +147,42 @@ fn judge(
     }
 }
 
-impl Checker for Ledger {
-    fn note(&mut self, event: &Event<'_>, view: &View, record: &mut Record) {
-        let Some((ran, name, now)) = event.ran() else {
-            return;
-        };
+impl OfName for Pool {
+    fn ran(&mut self, name: usize, now: u64, ran: &Ran<'_>, view: &View, record: &mut Record) {
         if view.conditions.expects_trouble || view.conditions.loses_writes {
             return;
         }
-        let pool = &mut self.0[name];
         if view.conditions.servers_differ > 0 {
             // The next server's clock may be behind. Entries that have expired by this clock are
             // removed, so that they do not count as live again by that one.
-            pool.holds.retain(|_, entry| entry.until > now);
+            self.holds.retain(|_, entry| entry.until > now);
         }
         let attempt = ran.arg(5);
         match (ran.source.name, ran.verdict()) {
             ("pool/acquire", "granted") => {
-                let copy = pool.has(attempt, now);
-                pool.granted(now, ran);
-                let out = pool.out(now);
-                let room = u64::from(size(name)).saturating_sub(out);
-                let room = if copy { u64::MAX } else { room };
-                let passed = pool.queue.granted(now, ran, room);
-                judge(name, attempt, "granted", passed, out, record);
+                let copy = self.has(attempt, now);
+                self.granted(now, ran);
+                let out = self.out(now);
+                let room = if copy { u64::MAX } else { room(name, out) };
+                let passed = self.queue.granted(now, ran, room);
+                judge((name, "granted"), attempt, passed, out, record);
             }
-            ("pool/renew", "renewed") => drop(pool.renewed(now, ran)),
+            ("pool/renew", "renewed") => drop(self.renewed(now, ran)),
             ("pool/release", _) => {
-                pool.released(ran);
-                pool.queue.leaves(now, ran);
-                pool.given(name, now, ran, record);
+                self.released(ran);
+                self.queue.leaves(now, ran);
+                self.given(name, now, ran, record);
             }
             ("pool/withdraw", "struck") => {
-                pool.withdrawn(ran);
-                pool.queue.withdrawn(now, ran, 4);
-                pool.given(name, now, ran, record);
+                self.withdrawn(ran);
+                self.queue.withdrawn(now, ran, 4);
+                self.given(name, now, ran, record);
             }
             ("pool/acquire", "busy") => {
                 let need = ran.arg(6).parse().unwrap_or(0);
-                pool.queue.waits(now, ran, need, ran.number(5) == Some(1));
+                self.queue.waits(now, ran, need, ran.number(5) == Some(1));
             }
-            ("pool/acquire", "void") if pool.has(attempt, now) => {
+            ("pool/acquire", "void") if self.has(attempt, now) => {
                 let name = label(name);
                 let what = format!("attempt {attempt} is refused, and has permits of {name}");
                 record.violate("answered", what);

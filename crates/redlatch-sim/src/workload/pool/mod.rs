@@ -6,9 +6,9 @@ mod semaphore;
 
 use redlatch_embedded::engine::{Contents, KeyDump};
 
-use self::{ledger::Ledger, semaphore::Units};
+use self::{ledger::Pool, semaphore::Units};
 use super::{Workload, members, mutants};
-use crate::{plan::Plan, scripts::Ran};
+use crate::{plan::Plan, scripts::Ran, watch::each};
 
 /// The semaphore, as a workload.
 pub(super) static SEMAPHORE: Workload =
@@ -31,7 +31,7 @@ const fn pooled(kind: Workload) -> Workload {
         holders,
         waiters,
         lives,
-        checkers: |names| vec![Box::new(Ledger::new(names))],
+        checkers: |names| vec![each::<Pool>(names)],
         ..kind
     }
 }
@@ -51,10 +51,8 @@ fn holders(key: &KeyDump, now: u64) -> Vec<String> {
     };
     let (mut out, mut counted, mut live) = (0, 0, Vec::new());
     for (field, value) in fields {
-        let (field, value) = (
-            String::from_utf8_lossy(field),
-            String::from_utf8_lossy(value),
-        );
+        let text = String::from_utf8_lossy;
+        let (field, value) = (text(field), text(value));
         if field == "c" {
             counted = value.parse().unwrap_or(0);
         }

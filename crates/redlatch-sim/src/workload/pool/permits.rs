@@ -44,10 +44,9 @@ pub(super) async fn round(worker: &mut Worker) {
         }
         1 => {
             let future = semaphore.try_acquire_many_for(need, ms(wait)).lease(lease);
-            let limit = if wait == 0 {
-                worker.patience()
-            } else {
-                wait * 1_000 + 10_000
+            let limit = match wait {
+                0 => worker.patience(),
+                wait => wait * 1_000 + 10_000,
             };
             (Waits::Briefly, limit, future.into_future())
         }
@@ -81,13 +80,8 @@ async fn work(worker: &mut Worker, name: usize, mut ids: Vec<PermitId>, from: u6
         let span = ms(worker.rng.between(50, worker.plan.lease));
         let extending = semaphore.extend(&ids[0], span);
         let extended = worker.briefly("extend", extending).await;
-        worker.say(|| {
-            format!(
-                "extends {} of {} by {span:?}: {extended:?}",
-                ids[0],
-                label(name)
-            )
-        });
+        let (id, of) = (&ids[0], label(name));
+        worker.say(|| format!("extends {id} of {of} by {span:?}: {extended:?}"));
     }
     // P7 assumes that holders who live release. Each permit left to its lease delays all waiters by
     // that lease, so none is left once all is healed.
@@ -140,15 +134,13 @@ pub(super) async fn get_on(worker: &mut Worker, name: usize) -> bool {
     let waiting = semaphore.acquire().lease(ms(worker.plan.lease));
     let taken: Result<PermitId, Error> = waiting.strategy(WaitStrategy::Notify).await;
     worker.asked(&calls);
-    let id = match taken {
-        Ok(id) => id,
-        Err(error) => {
-            worker.say(|| format!("gets no answer for {}: {error}", label(name)));
-            return false;
+    match &taken {
+        Ok(id) => {
+            worker.watch.granted();
+            let released = semaphore.release(id).await;
+            worker.say(|| format!("is done with {id} of {}: {released:?}", label(name)));
         }
-    };
-    worker.watch.granted();
-    let released = semaphore.release(&id).await;
-    worker.say(|| format!("is done with {} of {}: {released:?}", id, label(name)));
-    true
+        Err(error) => worker.say(|| format!("gets no answer for {}: {error}", label(name))),
+    }
+    taken.is_ok()
 }

@@ -25,10 +25,9 @@ impl Guard for Units {
         let need = 1 + u32::try_from(worker.rng.below(u64::from(size))).unwrap_or(0);
         let sheds = worker.rng.chance(300);
         // A waiter that polls must not be the first where a hand-off is timed.
-        let strategy = if size == 1 {
-            WaitStrategy::Notify
-        } else {
-            terms.strategy
+        let strategy = match size {
+            1 => WaitStrategy::Notify,
+            _ => terms.strategy,
         };
         let future: Acquiring<Self> = acquiring!(
             terms,

@@ -4,15 +4,19 @@ mod sides;
 
 use std::ops::Deref;
 
-use redlatch_core::{Durability, Error, Held};
+use redlatch_core::{Durability, Error, Held, family::Wait};
 use redlatch_embedded::engine::{Contents, KeyDump};
 use redlatch_rwlock::{ReadGuard, ReadWriteLock, UpgradableReadGuard, WriteGuard};
 
+use self::sides::{Freshness, Sides};
 use super::{
-    Acquiring, Guard, How, Releases, Terms, Work, Worker, Workload, lock, members, mutants,
+    Acquiring, Guard, Releases, Terms, Work, Worker, Workload, lock, members, mutants,
     terms::acquiring,
 };
-use crate::{names::label, watch::Part};
+use crate::{
+    names::label,
+    watch::{Part, each},
+};
 
 /// The read-write lock, as a workload.
 pub(super) static KIND: Workload = Workload {
@@ -22,16 +26,7 @@ pub(super) static KIND: Workload = Workload {
         true => members(key),
         false => Vec::new(),
     },
-    checkers: |names| {
-        vec![
-            Box::new(sides::Freshness {
-                last: vec![0; names],
-            }),
-            Box::new(sides::Sides {
-                names: vec![sides::Lines::default(); names],
-            }),
-        ]
-    },
+    checkers: |names| vec![each::<Freshness>(names), each::<Sides>(names)],
     ..Workload::of::<Either>("rwlock", mutants::READ_WRITE)
 };
 
@@ -77,7 +72,7 @@ impl Guard for Either {
             }
             wish => {
                 // A downgrade takes additional time, which a bounded call does not have.
-                let turns = wish == 9 && terms.how == How::Patiently && stays(terms.durability);
+                let turns = wish == 9 && terms.how == Wait::Forever && stays(terms.durability);
                 let write: Acquiring<WriteGuard> = begin!(write, try_write, try_write_for);
                 Box::pin(async move {
                     match write.await? {
@@ -137,10 +132,9 @@ impl Guard for Either {
     }
 
     fn hold(&self, held: &Held) -> String {
-        let side = if matches!(self, Self::Write(_)) {
-            'w'
-        } else {
-            'r'
+        let side = match self {
+            Self::Write(_) => 'w',
+            _ => 'r',
         };
         format!("{side}{}", held.serial())
     }

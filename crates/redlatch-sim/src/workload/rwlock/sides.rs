@@ -10,22 +10,14 @@ use std::collections::BTreeMap;
 use crate::{
     names::label,
     scripts::Ran,
-    watch::{Checker, Event, Record, View},
+    watch::{OfName, Record, View},
 };
 
-/// The waiters of each name.
-#[derive(Debug)]
-pub(super) struct Sides {
-    pub(super) names: Vec<Lines>,
-}
-
 /// The waiters of one name. Times are the server's, in ms.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Lines {
-    /// The waiting readers, by attempt.
-    readers: BTreeMap<String, Reader>,
-    /// Attempts to write or to read upgradably, in order of arrival.
-    queue: Vec<Writer>,
+#[derive(Debug, Default)]
+pub(super) struct Sides {
+    /// In order of arrival.
+    waiters: Vec<Waiter>,
     /// The first attempt of the queue, and the time since which it is the first.
     first: (String, u64),
     /// Per client: until when it counts as alive.
@@ -43,63 +35,65 @@ pub(super) struct Lines {
     ended: u64,
 }
 
-#[derive(Clone, Debug)]
-struct Writer {
+#[derive(Debug)]
+struct Waiter {
     attempt: String,
     owner: String,
-    /// Whether it waits to write, and not to read.
-    writes: bool,
-}
-
-#[derive(Clone, Debug)]
-struct Reader {
+    side: Side,
     since: u64,
     /// The number of writes that have begun since.
     writes: u32,
 }
 
-impl Checker for Sides {
-    fn note(&mut self, event: &Event<'_>, view: &View, record: &mut Record) {
-        let Some((ran, name, now)) = event.ran() else {
-            return;
-        };
+/// How a waiter is to hold the lock. Those that are to read wait beside the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Read,
+    Look,
+    Write,
+}
+
+impl OfName for Sides {
+    fn ran(&mut self, name: usize, now: u64, ran: &Ran<'_>, view: &View, record: &mut Record) {
         if !view.conditions.calm {
             return;
         }
-        let lines = &mut self.names[name];
-        lines.pass(now);
+        self.pass(now);
         let broken = match ran.source.name {
-            "rwlock/read" => lines.read(ran, now),
-            "rwlock/write" => lines.write(ran, now),
+            "rwlock/read" => self.read(ran, now),
+            "rwlock/write" => self.write(ran, now),
             _ => {
-                lines.end(ran, now);
-                lines.given(ran)
+                self.end(ran, now);
+                self.given(ran)
             }
         };
-        lines.settle(now);
-        lines.split |= ran.is_bare();
-        lines.split &= !lines.is_idle();
-        if let Some(what) = broken.filter(|_| !lines.split) {
+        self.settle(now);
+        self.split |= ran.is_bare();
+        self.split &= !self.waiters.is_empty() || self.write.is_some();
+        if let Some(what) = broken.filter(|_| !self.split) {
             record.violate("sides", format!("{}: {what}", label(name)));
         }
     }
 }
 
-impl Lines {
+impl Sides {
     /// Removes holds and waiters whose time is over.
     fn pass(&mut self, now: u64) {
         if let Some((_, until)) = self.write.take_if(|(_, until)| *until <= now) {
             self.ended = until;
         }
-        let alive = &self.alive;
-        let lives = |attempt: &str| alive.get(client(attempt)).is_some_and(|&until| until > now);
-        self.readers.retain(|attempt, _| lives(attempt));
-        self.queue.retain(|it| lives(&it.attempt));
+        let alive = |client: &str| self.alive.get(client).is_some_and(|&until| until > now);
+        self.waiters.retain(|it| alive(client(&it.attempt)));
         self.settle(now);
     }
 
+    /// Returns the first of the queue.
+    fn head(&self) -> Option<&Waiter> {
+        self.waiters.iter().find(|it| it.side != Side::Read)
+    }
+
     fn settle(&mut self, now: u64) {
-        let first = self.queue.first().map_or("", |it| &it.attempt);
+        let first = self.head().map_or("", |it| &it.attempt);
         if first != self.first.0 {
             self.first = (first.to_owned(), now);
         }
@@ -107,28 +101,15 @@ impl Lines {
 
     fn read(&mut self, ran: &Ran<'_>, now: u64) -> Option<String> {
         let (attempt, upgradable) = (ran.arg(6), ran.arg(9) == "u");
+        let side = if upgradable { Side::Look } else { Side::Read };
         match ran.verdict() {
-            "busy" if upgradable => self.queues(ran, now, false),
-            "busy" if self.registers(ran, now) && entered(ran) => {
-                let reader = Reader {
-                    since: now,
-                    writes: 0,
-                };
-                self.readers.insert(attempt.to_owned(), reader);
-            }
+            "busy" => self.waits(ran, now, side),
             "granted" => {
-                self.leave(attempt);
-                let since = self
-                    .readers
-                    .remove(attempt)
-                    .map_or(now, |reader| reader.since);
-                let writes = self
-                    .write
-                    .as_ref()
-                    .is_some_and(|(owner, _)| owner == ran.arg(5));
+                let since = self.leave(attempt).map_or(now, |it| it.since);
+                let writes = self.write.as_ref().is_some_and(|(it, _)| it == ran.arg(5));
                 let fresh = ran.number(3) == Some(1) && !writes && !upgradable;
                 let (first, came) = &self.first;
-                let held_back = self.queue.first().is_some_and(|it| it.writes);
+                let held_back = self.head().is_some_and(|it| it.side == Side::Write);
                 if fresh && held_back && since > *came && self.ended < since {
                     return Some(format!(
                         "{attempt} reads before {first}, which waits to write and was the first when it came"
@@ -141,20 +122,18 @@ impl Lines {
     }
 
     fn write(&mut self, ran: &Ran<'_>, now: u64) -> Option<String> {
-        let attempt = ran.arg(6);
         match ran.verdict() {
-            "busy" => self.queues(ran, now, true),
+            "busy" => self.waits(ran, now, Side::Write),
             "granted" => {
-                self.leave(attempt);
+                self.leave(ran.arg(6));
                 let until = now + ran.arg(3).parse::<u64>().unwrap_or(0);
                 // An attempt asks again about a hold that it has, if a message may be lost. The
                 // token is that of the hold then.
                 let token = ran.number(4).unwrap_or(0);
-                if ran.number(3) != Some(1) || token == self.token {
-                    self.lasts(until);
-                    return None;
+                if ran.number(3) == Some(1) && token != self.token {
+                    return self.begins(ran.arg(5).to_owned(), token, until);
                 }
-                return self.begins(ran.arg(5).to_owned(), token, until);
+                self.lasts(until);
             }
             _ => {}
         }
@@ -164,8 +143,8 @@ impl Lines {
     /// Handles a grant that a script has made on behalf of a waiter.
     fn given(&mut self, ran: &Ran<'_>) -> Option<String> {
         let given = ran.given().next()?;
-        let owner = self.leave(given.attempt).unwrap_or_default();
-        let starved = self.begins(owner, given.token, given.ends);
+        let owner = self.leave(given.attempt).map(|it| it.owner);
+        let starved = self.begins(owner.unwrap_or_default(), given.token, given.ends);
         self.given = Some(given.attempt.to_owned());
         starved
     }
@@ -175,17 +154,12 @@ impl Lines {
         self.write = Some((owner, until));
         self.given = None;
         self.token = token;
-        let mut starved = None;
-        for (reader, waits) in &mut self.readers {
-            waits.writes += 1;
-            if waits.writes > MOST {
-                let writes = waits.writes;
-                starved = Some(format!(
-                    "{reader} waits to read, and {writes} writes have begun since"
-                ));
-            }
-        }
-        starved
+        self.waiters.iter_mut().for_each(|it| it.writes += 1);
+        let starves = |it: &&Waiter| it.side == Side::Read && it.writes > MOST;
+        let starved = self.waiters.iter().rfind(starves)?;
+        let (reader, writes) = (&starved.attempt, starved.writes);
+        let what = format!("{reader} waits to read, and {writes} writes have begun since");
+        Some(what)
     }
 
     /// Handles the end or the extension of a hold or a wait.
@@ -196,11 +170,11 @@ impl Lines {
                 self.lasts(now + ran.arg(3).parse::<u64>().unwrap_or(0));
             }
             ("rwlock/release", verdict) => {
-                let attempt = ran.arg(4);
-                self.readers.remove(attempt);
-                if !ran.is_bare() {
-                    self.leave(attempt);
-                }
+                // Without the keys of the queue, a place in it stays.
+                let gone = |it: &Waiter| {
+                    it.attempt == ran.arg(4) && (it.side == Side::Read || !ran.is_bare())
+                };
+                self.waiters.retain(|it| !gone(it));
                 let over = verdict == "released" && ran.number(3) == Some(0);
                 if ran.arg(7) == "w" && over {
                     self.ends(now);
@@ -211,7 +185,6 @@ impl Lines {
                 let client = channel.rsplit(':').next().unwrap_or_default();
                 for number in numbers {
                     let attempt = format!("{client}:{number}");
-                    self.readers.remove(&attempt);
                     self.leave(&attempt);
                     if self.given.take_if(|given| *given == attempt).is_some() {
                         self.ends(now);
@@ -227,10 +200,6 @@ impl Lines {
         }
     }
 
-    fn is_idle(&self) -> bool {
-        self.queue.is_empty() && self.readers.is_empty() && self.write.is_none()
-    }
-
     fn ends(&mut self, now: u64) {
         self.write = None;
         self.ended = now;
@@ -242,52 +211,44 @@ impl Lines {
         }
     }
 
-    fn queues(&mut self, ran: &Ran<'_>, now: u64, writes: bool) {
-        if self.registers(ran, now) && entered(ran) {
-            let attempt = ran.arg(6);
+    /// Handles a busy reply. If it has registered the waiter, the client counts as alive.
+    fn waits(&mut self, ran: &Ran<'_>, now: u64, side: Side) {
+        let (owner, attempt) = (ran.arg(5), ran.arg(6));
+        let Ok(span) = ran.arg(7).parse::<u64>() else {
+            return;
+        };
+        self.alive.insert(client(attempt).to_owned(), now + span);
+        let entered = ran.number(6) == Some(1);
+        if entered {
             self.leave(attempt);
-            self.queue.push(Writer {
+            self.waiters.push(Waiter {
                 attempt: attempt.to_owned(),
-                owner: ran.arg(5).to_owned(),
-                writes,
+                owner: owner.to_owned(),
+                side,
+                since: now,
+                writes: 0,
             });
         }
     }
 
-    /// Removes an attempt from the queue. Returns its owner.
-    fn leave(&mut self, attempt: &str) -> Option<String> {
-        let at = self.queue.iter().position(|it| it.attempt == attempt)?;
-        Some(self.queue.remove(at).owner)
-    }
-
-    /// Tells whether a busy reply has registered the waiter. If so, its client counts as alive.
-    fn registers(&mut self, ran: &Ran<'_>, now: u64) -> bool {
-        let Ok(span) = ran.arg(7).parse::<u64>() else {
-            return false;
-        };
-        let client = client(ran.arg(6)).to_owned();
-        self.alive.insert(client, now + span);
-        true
+    /// Removes a waiter.
+    fn leave(&mut self, attempt: &str) -> Option<Waiter> {
+        let at = self.waiters.iter().position(|it| it.attempt == attempt)?;
+        Some(self.waiters.remove(at))
     }
 }
 
 /// Checks that a reader's token is that of the last write. It covers every write that was granted
-/// before, and no later write. Records per name the token of the last write that the server
-/// granted.
-#[derive(Debug)]
-pub(super) struct Freshness {
-    pub(super) last: Vec<u64>,
-}
+/// before, and no later write. Records the token of the last write that the server granted.
+#[derive(Debug, Default)]
+pub(super) struct Freshness(u64);
 
-impl Checker for Freshness {
-    fn note(&mut self, event: &Event<'_>, view: &View, record: &mut Record) {
-        let Some((ran, name, _)) = event.ran() else {
-            return;
-        };
+impl OfName for Freshness {
+    fn ran(&mut self, name: usize, _: u64, ran: &Ran<'_>, view: &View, record: &mut Record) {
         if view.conditions.loses_writes || view.conditions.expects_trouble {
             return;
         }
-        let last = &mut self.last[name];
+        let Self(last) = self;
         if ran.verdict() != "granted" {
             *last = ran.given().next().map_or(*last, |given| given.token);
             return;
@@ -311,10 +272,6 @@ impl Checker for Freshness {
 
 fn client(attempt: &str) -> &str {
     attempt.split(':').next().unwrap_or_default()
-}
-
-fn entered(ran: &Ran<'_>) -> bool {
-    ran.number(6) == Some(1)
 }
 
 /// The number of writes that may begin while a reader waits.

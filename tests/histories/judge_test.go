@@ -150,6 +150,9 @@ func TestSides(t *testing.T) {
 			side("read", 2, 6, 21, 30)), "ok"},
 		{"a writer after the first guard of such an owner", holds(side("write", 1, 6, 10, 20),
 			side("read", 1, 6, 15, 30), side("write", 2, 7, 21, 25)), "write 7"},
+		{"a read that was over when its call returned, asked for before the write", holds(
+			side("write", 1, 5, 100, 200), side("read", 2, 5, 400, 400).asked(90),
+			side("write", 3, 6, 300, 350)), "ok"},
 		{"a reader has an older token", holds(side("write", 1, 6, 10, 20),
 			side("read", 2, 5, 21, 30)), "read 5"},
 		{"a write of unknown outcome lies between", holds(side("write", 1, 6, 10, 20),
@@ -289,6 +292,7 @@ func TestLatches(t *testing.T) {
 	all(t, []test{
 		{"passed", rounds(latch(both, step(6, 41, ok))), "ok"},
 		{"passed while the last was counted", rounds(latch(both, step(6, 35, ok))), "ok"},
+		{"passed before it was set", rounds(latch(both, step(2, 4, ok))), "pass"},
 		{"passed too early", rounds(latch(both, step(6, 29, ok))), "pass"},
 		{"counted or not, passed", rounds(latch(half, step(6, 41, ok))), "ok"},
 		{"counted or not, shut", rounds(latch(half, step(6, 30*second, fail))), "ok"},
@@ -407,10 +411,16 @@ func TestMadeHistory(t *testing.T) {
 }
 
 func TestWrongLines(t *testing.T) {
+	attempt := `{"record":"attempt","process":1,"kind":"lock","names":["a"],"from":1,`
 	for line, want := range map[string]string{
-		`{"record":"hold","id":7,"ki`:     "line 1",
-		`{"record":"hole","id":7}`:        "unknown record",
-		`{"record":"hold","id":7,"to":1}`: "unknown field",
+		`{"record":"hold","id":7,"ki`:                   "line 1",
+		`{"record":"hole","id":7}`:                      "unknown record",
+		`{"record":"hold","id":7,"to":1}`:               "unknown field",
+		`{"record":"hold","id":7}`:                      "no field \"owner\"",
+		attempt + `"until":2,"outcome":"no"}`:           "unknown outcome",
+		attempt + `"until":2,"Until":2,"outcome":"ok"}`: "twice",
+		attempt + `"until":null,"outcome":"ok"}`:        "no field \"until\"",
+		attempt + `"until":0,"outcome":"ok"}`:           "out of order",
 	} {
 		_, err := read(strings.NewReader(line))
 		if err == nil || !strings.Contains(err.Error(), want) {

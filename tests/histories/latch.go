@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/anishathalye/porcupine"
@@ -25,7 +26,8 @@ type (
 // latches returns the model of a latch.
 func latches() porcupine.Model {
 	model := porcupine.NondeterministicModel{
-		Init:              func() []any { return []any{count{}} },
+		// Nothing passes a latch that is not set.
+		Init:              func() []any { return []any{count{left: math.MaxInt}} },
 		Equal:             equalCounts,
 		Step:              func(state, input, _ any) []any { return state.(count).step(input) },
 		DescribeOperation: func(input, _ any) string { return describe(input) },
@@ -83,7 +85,7 @@ func (round *Round) operations() []porcupine.Operation {
 			})
 			continue
 		}
-		ends := max(step.Until, step.From+acts)
+		ends := step.Until + acts
 		ops = append(ops,
 			porcupine.Operation{Input: maybe{uint64(ends)}, Call: step.From, Return: step.From},
 			porcupine.Operation{Input: over{uint64(ends)}, Call: ends, Return: ends})

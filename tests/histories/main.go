@@ -1,5 +1,5 @@
 // Histories judges what the soak and the simulator of redlatch recorded, with models that share
-// nothing with the checkers of these programs. docs/contributing/testing.md tells how to run it.
+// nothing with the checkers of the simulator. docs/contributing/testing.md tells how to run it.
 package main
 
 import (

@@ -100,7 +100,7 @@ func (m *maker) fence(name string, writes int) {
 
 func (m *maker) write(hold *Hold) {
 	fmt.Fprintf(m.out, `{"record":"hold","id":%d,"owner":%d,"process":%d,"kind":%q,"name":%q,`+
-		`"units":%d,"limit":%d,"token":%d,"asked":%d,"from":%d,"until":%d,"deadline":0,"gone":%d,`+
+		`"units":%d,"limit":%d,"token":%d,"asked":%d,"from":%d,"until":%d,"deadline":0,"lost":0,"gone":%d,`+
 		`"durable":false}`+"\n", hold.ID, hold.Owner, hold.Process, hold.Kind, hold.Name, hold.Units,
 		hold.Limit, hold.Token, hold.Asked, hold.From, hold.Until, hold.Until+100)
 	if m.random.IntN(10) == 0 {

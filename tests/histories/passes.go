@@ -23,6 +23,9 @@ func (history *History) crowded() (refused []string) {
 		if during == 0 {
 			one := era{pass.Name, over}
 			eras[one] = append(eras[one], pass)
+			if first := eras[one][0]; pass.rate() != first.rate() {
+				refused = append(refused, fmt.Sprintf("%s: passes of two rates", pass.Name))
+			}
 		} else {
 			back[era{pass.Name, over + during}] += int64(pass.Back)
 		}
@@ -49,13 +52,21 @@ func (pass *Pass) among(takeovers []*Fault) (over, during int) {
 	return over, during
 }
 
+func (pass *Pass) rate() [3]uint64 { return [3]uint64{pass.Count, pass.Per, pass.Burst} }
+
 // excess returns the first pass that is one too many, if there is one. What is owed is in parts of a
 // token, of which there are Per. The server counts whole microseconds.
 func excess(passes []*Pass, back int64) *Pass {
-	var owed, at int64
+	var owed int64
+	at := passes[0].At
 	for _, pass := range passes {
 		count, per := int64(pass.Count), int64(pass.Per)
-		owed = max(owed-(pass.At-at)*count, 0) + int64(pass.Cost)*per
+		if paid := pass.At - at; paid > owed/count {
+			owed = 0
+		} else {
+			owed -= paid * count
+		}
+		owed += int64(pass.Cost) * per
 		at = pass.At
 		if owed > (int64(pass.Burst)+back)*per+count {
 			return pass

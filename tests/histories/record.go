@@ -6,6 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
 )
 
 // A Hold is an acquisition that gave a hold. Times are microseconds of one clock.
@@ -169,18 +173,93 @@ func (history *History) add(line []byte) error {
 }
 
 // parse adds the record of a line. A field that these types lack is an error, since a judge must
-// not overlook what it does not know.
-func parse[T any](line []byte, all *[]T) error {
-	var one struct {
-		Record string
-		Body   T
-	}
-	strict := json.NewDecoder(bytes.NewReader(untagged(line)))
+// not overlook what it does not know. So is a missing one, which would count as 0.
+func parse[T record](line []byte, all *[]T) error {
+	var one T
+	body := untagged(line)
+	strict := json.NewDecoder(bytes.NewReader(body))
 	strict.DisallowUnknownFields()
-	if err := strict.Decode(&one.Body); err != nil {
+	if err := strict.Decode(&one); err != nil {
 		return err
 	}
-	*all = append(*all, one.Body)
+	var fields any
+	if err := json.Unmarshal(body, &fields); err != nil {
+		return err
+	}
+	if err := complete(reflect.TypeOf(one), fields); err != nil {
+		return err
+	}
+	if !one.plausible() {
+		return fmt.Errorf("times out of order, or a number out of bounds: %s", line)
+	}
+	*all = append(*all, one)
+	return nil
+}
+
+// complete checks that each field of a type is there, once.
+func complete(of reflect.Type, value any) error {
+	switch of.Kind() {
+	case reflect.Pointer:
+		if value != nil {
+			return complete(of.Elem(), value)
+		}
+	case reflect.Slice:
+		list, _ := value.([]any)
+		for _, one := range list {
+			if err := complete(of.Elem(), one); err != nil {
+				return err
+			}
+		}
+	case reflect.Struct:
+		fields, _ := value.(map[string]any)
+		for i := range of.NumField() {
+			field := of.Field(i)
+			name := strings.ToLower(field.Name)
+			one, found := fields[name]
+			if !found || one == nil && field.Type.Kind() != reflect.Pointer {
+				return fmt.Errorf("no field %q", name)
+			}
+			if err := complete(field.Type, one); err != nil {
+				return err
+			}
+		}
+		if len(fields) != of.NumField() {
+			return fmt.Errorf("a field stands there twice")
+		}
+	}
+	return nil
+}
+
+type record interface{ plausible() bool }
+
+func (hold Hold) plausible() bool {
+	return hold.Asked <= hold.From && hold.From <= hold.Until && hold.Units <= hold.Limit
+}
+
+func (one Attempt) plausible() bool { return one.From <= one.Until }
+
+func (fault Fault) plausible() bool { return fault.From <= fault.Until }
+
+func (write Write) plausible() bool { return write.Asked <= write.Read && write.Read <= write.At }
+
+func (write Fenced) plausible() bool { return write.From <= write.Until }
+
+func (round Round) plausible() bool { return round.From <= round.Set && round.Set <= round.Until }
+
+// plausible tells also whether all that is owed can be counted in 64 bits.
+func (pass Pass) plausible() bool {
+	burst, per := pass.Burst, pass.Per
+	return pass.From <= pass.Until && pass.At > 0 && 0 < pass.Count && pass.Count <= math.MaxInt32 &&
+		0 < burst && burst <= math.MaxInt32 && 0 < per && per <= math.MaxInt32*1024 &&
+		burst*per < math.MaxInt64/1024 && pass.Cost <= burst && pass.Back <= burst-pass.Cost
+}
+
+// UnmarshalJSON refuses other words.
+func (outcome *Outcome) UnmarshalJSON(text []byte) error {
+	*outcome = Outcome(strings.Trim(string(text), `"`))
+	if !slices.Contains([]Outcome{ok, fail, unknown, late}, *outcome) {
+		return fmt.Errorf("unknown outcome %s", text)
+	}
 	return nil
 }
 

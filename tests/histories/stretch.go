@@ -24,7 +24,7 @@ type stretch struct {
 const (
 	second = 1_000_000
 	behind = 2 * second // the greatest lag of a replica
-	acts   = 5 * second // a request acts within this time or never
+	acts   = 5 * second // after a call of unknown outcome, its last request acts in this time or never
 	looks  = 5 * second // a waiter has looked in this time
 	lasts  = 5 * second // the effects of a takeover on holders
 )
@@ -117,7 +117,10 @@ func settle(ops []porcupine.Operation) (settled []porcupine.Operation) {
 		}
 	}
 	token := func(op porcupine.Operation) uint64 { return op.Input.(grant).Token }
-	sort.SliceStable(grants, func(i, j int) bool { return token(grants[i]) > token(grants[j]) })
+	sort.SliceStable(grants, func(i, j int) bool {
+		a, b := grants[i], grants[j]
+		return token(a) > token(b) || token(a) == token(b) && a.Return > b.Return
+	})
 	last, shared := int64(math.MaxInt64), false
 	for _, op := range grants {
 		instant := op.Input.(grant).instant()
@@ -221,10 +224,14 @@ func ofFence(name string, writes []*Fenced, faults []*Fault, size int) (all []st
 	if len(faults) > 0 {
 		return []stretch{{name: name, strict: names(&Hold{}), ops: ops, takeovers: events(faults)}}
 	}
-	seen := []*Hold{{}}
-	for _, part := range cut(ops, size) {
-		all = append(all, stretch{name: name, strict: names(seen...), ops: part})
-		seen = marks(seen, part)
+	var mark uint64
+	certain := func(part []porcupine.Operation) bool {
+		_, certain := after(mark, part)
+		return certain
+	}
+	for _, part := range cut(ops, size, certain) {
+		all = append(all, stretch{name: name, strict: names(&Hold{Token: mark}), ops: part})
+		mark, _ = after(mark, part)
 	}
 	return all
 }
@@ -232,58 +239,64 @@ func ofFence(name string, writes []*Fenced, faults []*Fault, size int) (all []st
 // operations returns the write, or the time in which it may act.
 func (write *Fenced) operations() []porcupine.Operation {
 	client := int(write.Process % 64)
-	if write.Outcome != unknown {
+	if write.Outcome == ok || write.Outcome == fail {
 		return []porcupine.Operation{
 			{ClientId: client, Input: fence{write}, Call: write.From, Return: write.Until},
 		}
 	}
-	ends := max(write.Until, write.From+acts)
+	ends := write.Until + acts
 	return []porcupine.Operation{
 		{ClientId: client, Input: maybe{write.Token}, Call: write.From, Return: write.From},
 		{ClientId: client, Input: over{write.Token}, Call: ends, Return: ends},
 	}
 }
 
-// marks returns the greatest tokens that a fence may have seen after these writes.
-func marks(seen []*Hold, writes []porcupine.Operation) []*Hold {
-	var least uint64
-	seen = slices.Clone(seen)
+// after returns the greatest token that a fence has seen after these writes, and whether no write of
+// unknown outcome had a greater one.
+func after(mark uint64, writes []porcupine.Operation) (seen uint64, certain bool) {
+	seen, most := mark, mark
 	for _, write := range writes {
 		switch one := write.Input.(type) {
 		case fence:
 			if one.Outcome == ok {
-				least = max(least, one.Token)
-				seen = append(seen, &Hold{Token: one.Token})
+				seen = max(seen, one.Token)
 			}
 		case maybe:
-			seen = append(seen, &Hold{Token: one.token})
+			most = max(most, one.token)
 		}
 	}
-	return slices.DeleteFunc(seen, func(one *Hold) bool { return one.Token < least })
+	return seen, seen >= most
 }
 
-// cut parts operations where none is under way. What may act belongs to both parts.
-func cut(ops []porcupine.Operation, size int) (parts [][]porcupine.Operation) {
+// cut parts operations where none is under way and the state is certain. What may act belongs to
+// both parts.
+func cut(
+	ops []porcupine.Operation, size int, certain func([]porcupine.Operation) bool,
+) (parts [][]porcupine.Operation) {
 	sort.SliceStable(ops, func(i, j int) bool { return ops[i].Call < ops[j].Call })
 	var part, pending []porcupine.Operation
 	var until int64
 	for _, op := range ops {
-		if len(part) >= size && op.Call > until && begins(op.Input) {
+		if len(part) >= size && op.Call > until && begins(op.Input) && certain(part) {
 			parts = append(parts, part)
 			part = slices.Clone(pending)
 		}
 		part = append(part, op)
 		until = max(until, op.Return)
-		switch op.Input.(type) {
+		switch one := op.Input.(type) {
 		case maybe:
 			pending = append(pending, op)
 		case over:
-			// They end in the order in which they began.
-			pending = pending[1:]
+			at := slices.IndexFunc(pending, func(op porcupine.Operation) bool {
+				return op.Input.(maybe).token == one.token
+			})
+			pending = slices.Delete(pending, at, at+1)
 		}
 	}
 	return append(parts, part)
 }
+
+func always([]porcupine.Operation) bool { return true }
 
 // mayAct tells whether the operation belongs to a call of unknown outcome.
 func mayAct(op any) bool {
@@ -316,7 +329,7 @@ func ofSet(name string, writes []*Write, faults []*Fault, size int) (all []stret
 			porcupine.Operation{ClientId: 64, Input: heal{}, Call: ended, Return: ended})
 	}
 	var last uint64
-	for _, part := range cut(ops, size) {
+	for _, part := range cut(ops, size, always) {
 		all = append(all, stretch{
 			name: name + " (set)", strict: sets(last), ops: part, takeovers: takeovers,
 		})
@@ -347,7 +360,7 @@ func ofLatch(name string, rounds []*Round, faults []*Fault, size int) (all []str
 		}
 		ops = append(ops, own...)
 	}
-	for _, part := range cut(ops, size) {
+	for _, part := range cut(ops, size, always) {
 		all = append(all, stretch{name: name, strict: latches(), ops: part})
 	}
 	return all

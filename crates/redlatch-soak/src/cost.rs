@@ -11,27 +11,31 @@ use crate::{
 /// The cost of all faults of one kind.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cost {
-    /// For each fault, the longest time without a grant of a name that the fault hit.
+    faults: usize,
+    /// For each fault that hit a busy name, the longest time without a grant of such a name.
     pauses: Vec<Duration>,
-    /// The number of holds of these names at the beginning of the faults.
+    /// The number of holds that were to last through the fault, and of those whose guards failed a
+    /// check.
     holds: usize,
-    /// The number of those whose guards failed a check later.
     lost: usize,
 }
 
-/// Returns the cost of faults by kind. Leaves out faults that hit no name.
+/// Returns the cost of faults by kind, and that of the times between them. Leaves out faults that
+/// hit no name.
 pub(crate) fn costs(records: &[Record]) -> BTreeMap<String, Cost> {
     let holds = holds_by_name(records);
+    let mut all: Vec<_> = faults(records).cloned().collect();
+    all.sort_by_key(|fault| fault.from);
+    let calms: Vec<_> = all.windows(2).map(|two| calm(&two[0], &two[1])).collect();
     let mut costs: BTreeMap<_, Cost> = BTreeMap::new();
-    for fault in faults(records).filter(|fault| !fault.names.is_empty()) {
-        let cost = costs.entry(fault.kind.clone()).or_default();
+    for fault in all.iter().filter(|fault| !fault.names.is_empty()) {
         let hit = fault.names.iter().filter_map(|name| holds.get(&**name));
-        let hit: Vec<_> = hit.map(Vec::as_slice).collect();
-        cost.pauses.push(pause(fault, &hit));
-        for hold in hit.iter().flat_map(|holds| held_at(fault.from, holds)) {
-            cost.holds += 1;
-            cost.lost += usize::from(hold.lost > 0);
-        }
+        let cost = costs.entry(fault.kind.clone()).or_default();
+        cost.add(fault, hit.map(Vec::as_slice));
+    }
+    for fault in calms.iter().filter(|fault| fault.from < fault.until) {
+        let cost = costs.entry(fault.kind.clone()).or_default();
+        cost.add(fault, holds.values().map(Vec::as_slice));
     }
     for cost in costs.values_mut() {
         cost.pauses.sort_unstable();
@@ -39,26 +43,52 @@ pub(crate) fn costs(records: &[Record]) -> BTreeMap<String, Cost> {
     costs
 }
 
-/// Returns the longest time between two grants, from the last one before the fault to the first one
-/// after the fault. Each list is in the order of grants.
-fn pause(fault: &Fault, hit: &[&[&Hold]]) -> Duration {
-    let (mut last, mut next, mut grants) = (None, None, Vec::new());
-    for holds in hit {
-        let begun = holds.partition_point(|hold| hold.from < fault.from);
-        let ended = holds.partition_point(|hold| hold.from <= fault.until);
-        let from = |at: usize| holds.get(at).map(|hold| hold.from);
-        last = last.max(begun.checked_sub(1).and_then(from));
-        next = [next, from(ended)].into_iter().flatten().min();
-        grants.extend(holds[begun..ended].iter().map(|hold| hold.from));
+/// Returns the time between two faults.
+fn calm(before: &Fault, after: &Fault) -> Fault {
+    Fault {
+        kind: "calm".to_owned(),
+        from: before.until,
+        until: after.from,
+        names: Vec::new(),
+        takeover: None,
     }
-    grants.extend([last, next].into_iter().flatten());
-    grants.sort_unstable();
-    let pauses = grants.windows(2).map(|two| two[1] - two[0]);
-    span(pauses.max().unwrap_or_default())
 }
 
+impl Cost {
+    /// Adds a fault. Each list has the holds of a name that it hit, in the order of grants.
+    fn add<'a>(&mut self, fault: &Fault, hit: impl Iterator<Item = &'a [&'a Hold]>) {
+        self.faults += 1;
+        let mut longest = None;
+        for holds in hit {
+            longest = longest.max(pause(fault, holds));
+            for hold in held_at(fault.from, holds) {
+                let lost = hold.lost > 0;
+                self.holds += usize::from(lost || hold.until >= fault.until);
+                self.lost += usize::from(lost);
+            }
+        }
+        self.pauses.extend(longest);
+    }
+}
+
+/// Returns the longest time between two grants of a name, from the last one before the fault to the
+/// first one after the fault; `None` if the name was not busy. A rare name has long pauses anyhow.
+fn pause(fault: &Fault, holds: &[&Hold]) -> Option<Duration> {
+    let begun = holds.partition_point(|hold| hold.from < fault.from);
+    let last = holds.get(begun.checked_sub(1)?)?.from;
+    if last + BUSY < fault.from {
+        return None;
+    }
+    let ended = holds.partition_point(|hold| hold.from <= fault.until);
+    let grants = holds[begun - 1..holds.len().min(ended + 1)].windows(2);
+    grants.map(|two| span(two[1].from - two[0].from)).max()
+}
+
+/// A name is busy if its last grant before a fault was at most this long ago.
+const BUSY: u64 = 300_000;
+
 /// Returns the holds at a time, except those whose holders outstay their lease on purpose.
-fn held_at<'a>(at: u64, holds: &'a [&Hold]) -> impl Iterator<Item = &'a Hold> {
+fn held_at<'a>(at: u64, holds: &'a [&'a Hold]) -> impl Iterator<Item = &'a Hold> {
     let granted = holds.partition_point(|hold| hold.from <= at);
     let lasts = move |hold: &&Hold| hold.until.max(hold.lost) > at && hold.kind != "fenced";
     holds[..granted].iter().copied().filter(lasts)
@@ -68,6 +98,7 @@ fn held_at<'a>(at: u64, holds: &'a [&Hold]) -> impl Iterator<Item = &'a Hold> {
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
+            faults,
             pauses,
             holds,
             lost,
@@ -75,7 +106,6 @@ impl fmt::Display for Cost {
         let longest = pauses.last().copied().unwrap_or_default();
         let half = pauses.get(pauses.len() / 2).copied().unwrap_or_default();
         let [half, longest] = [half, longest].map(|pause| pause.as_millis());
-        let faults = pauses.len();
         write!(
             f,
             "{faults} times, {half} ms without a grant, {longest} ms at most, {lost} of {holds} holds lost"
@@ -108,28 +138,43 @@ mod tests {
     }
 
     #[test]
-    fn pauses_and_holds_of_hit_names_are_counted() {
+    fn pauses_of_busy_names_and_holds_that_were_to_last_are_counted() {
         let records = [
-            hold("a", 1_000, 9_000, 0),
-            hold("b", 2_000, 2_900, 0),     // Over before the fault.
-            hold("b", 2_950, 2_990, 4_000), // Lost in the fault.
-            hold("c", 2_000, 4_500, 0),     // Not hit.
-            hold("a", 9_500, 9_900, 0),
-            hold("a", 20_000, 21_000, 0),
-            fault("crash", 3_000, 10_000, &["a", "b"]),
-            fault("crash", 20_500, 20_600, &["a"]),
-            fault("victims", 1, 99_000, &[]),
+            hold("a", 2_900_000, 9_000_000, 0),
+            hold("b", 2_000_000, 2_900_000, 0), // Over before the fault.
+            hold("b", 2_950_000, 2_990_000, 4_000_000), // Lost in the fault.
+            hold("c", 2_000_000, 4_500_000, 0), // Not hit.
+            hold("d", 2_000_000, 12_000_000, 0), // Lasts. The name is not busy.
+            hold("d", 20_000_000, 21_000_000, 0),
+            hold("a", 9_500_000, 9_900_000, 0), // The one before was given back meanwhile.
+            hold("a", 20_000_000, 21_000_000, 0),
+            fault("crash", 3_000_000, 10_000_000, &["a", "b", "d"]),
+            fault("crash", 20_500_000, 20_600_000, &["a"]),
+            fault("victims", 1, 99_000_000, &[]),
         ];
         let costs = costs(&records);
         let crash = Cost {
-            pauses: vec![Duration::ZERO, Duration::from_micros(10_500)],
+            faults: 2,
+            pauses: vec![Duration::from_millis(10_500)],
             holds: 3,
             lost: 1,
         };
-        assert_eq!(costs, [("crash".to_owned(), crash)].into());
+        assert_eq!(costs["crash"], crash);
         assert_eq!(
             costs["crash"].to_string(),
-            "2 times, 10 ms without a grant, 10 ms at most, 1 of 3 holds lost"
+            "2 times, 10500 ms without a grant, 10500 ms at most, 1 of 3 holds lost"
         );
+        let calm = Cost {
+            faults: 1,
+            pauses: vec![Duration::from_millis(500)],
+            ..Cost::default()
+        };
+        let last = [
+            fault("kill", 1_000_000, 1_200_000, &["a"]),
+            fault("kill", 2_000_000, 2_100_000, &["a"]),
+        ];
+        let busy = [1_100_000, 1_600_000, 2_050_000].map(|at| hold("a", at, at + 1, 0));
+        let records: Vec<_> = last.into_iter().chain(busy).collect();
+        assert_eq!(super::costs(&records)["calm"], calm);
     }
 }

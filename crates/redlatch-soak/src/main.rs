@@ -1,6 +1,6 @@
 //! Soak: a mixed load of all primitives on real servers, under random faults, for a chosen time.
-//! All workers record when they believed in their holds. The program in `tests/histories` judges the
-//! record.
+//! All workers record when they believed in their holds. The program in `tests/histories` judges
+//! the record.
 //!
 //! `cargo xtask soak --help` describes its options, `docs/contributing/testing.md` what it shows.
 
@@ -66,5 +66,5 @@ fn read(file: &Path) -> Result<Report, String> {
         ..Finished::default()
     };
     let run = run::judged(run, file).map_err(|error| error.to_string())?;
-    Ok(Report::of(name.to_string(), run))
+    Ok(Report::of(name.to_string(), run, false))
 }

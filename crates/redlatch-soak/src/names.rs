@@ -2,8 +2,9 @@
 //! advance, so that a fault can list the names that it hits.
 
 /// What the names of each kind begin with, and how many there are.
-const KINDS: [(&str, usize); 13] = [
+const KINDS: [(&str, usize); 14] = [
     ("lock", 4),
+    ("kept", KEPT),
     ("fair", 3),
     ("rw", 3),
     ("semaphore", 2),
@@ -17,6 +18,9 @@ const KINDS: [(&str, usize); 13] = [
     ("once", 2),
     ("election", 2),
 ];
+
+/// The names that are held for long, each by one worker.
+pub(crate) const KEPT: usize = 6;
 
 /// Returns `stem-0`, `stem-1`, … for the stem of a kind.
 pub(crate) fn name(stem: &str, number: usize) -> String {

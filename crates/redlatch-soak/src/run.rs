@@ -78,7 +78,7 @@ pub(crate) async fn run(options: &Options) -> io::Result<Report> {
     let finished = judged(finished, &dir.join("history.jsonl"))?;
     let (place, seed, faults) = (options.place(), options.seed, options.faults.join(","));
     let title = format!("{place} on {on}, seed {seed}, {seconds:.0} s, faults {faults}");
-    let report = Report::of(title, finished);
+    let report = Report::of(title, finished, options.url.is_some());
     fs::write(dir.join("report.txt"), report.to_string())?;
     Ok(report)
 }

@@ -55,7 +55,8 @@ pub(crate) fn handoffs(records: &[Record]) -> Vec<Handoff> {
 /// of a fault can block a name.
 pub(crate) fn forgotten(records: &[Record]) -> Vec<String> {
     let late = records.iter().filter_map(|record| match record {
-        Record::Attempt(wait) if wait.outcome == Outcome::Late => Some(wait),
+        // A failover that forgets a release blocks a kept name for its long lease.
+        Record::Attempt(wait) if wait.outcome == Outcome::Late && wait.kind != "kept" => Some(wait),
         _ => None,
     });
     let judged = late.filter_map(|wait| {

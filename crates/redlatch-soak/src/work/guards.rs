@@ -6,6 +6,7 @@ use redlatch_tests::hold::held;
 
 use super::{Bench, Wanted, any, millis};
 use crate::{
+    clock::now,
     names,
     record::{Hold, Record},
 };
@@ -75,6 +76,25 @@ pub(super) async fn lock(bench: Bench, mut random: Rng) {
         }
     }
     bench.keep(&mut random, hold, held(guard)).await;
+}
+
+/// Keeps a name of its own for 5 to 20 s at a time, so that many faults hit a hold that lasts.
+pub(super) async fn kept(bench: Bench, mut random: Rng, at: usize) {
+    let name = names::name("kept", at);
+    while bench.goes_on() {
+        let lock = bench.client(&mut random).lock(&name);
+        let lease = millis(&mut random, 10_000..12_000);
+        let what = Wanted::of("kept", &name);
+        let given = lock.lock().renewed_lease(lease);
+        let Some((mut hold, guard)) = bench.acquire(&mut random, what, given).await else {
+            continue;
+        };
+        let (guard, end) = (held(guard), now() + random.u64(5_000_000..20_000_000));
+        while hold.look(&*guard) && now() < end && bench.goes_on() {
+            tokio::time::sleep(millis(&mut random, 10..40)).await;
+        }
+        bench.give_back(&mut random, hold, guard).await;
+    }
 }
 
 /// Takes a fair lock.

@@ -74,6 +74,9 @@ pub(crate) fn start(bench: &Bench, random: &mut Rng) -> JoinSet<()> {
     if !bench.nodes.is_empty() {
         crew.repeat(3, guards::red);
     }
+    for at in 0..names::KEPT {
+        crew.spawn(move |bench, random| guards::kept(bench, random, at));
+    }
     guarded::start(&mut crew, "fenced");
     guarded::start(&mut crew, "checked");
     latch::start(&mut crew);
@@ -101,7 +104,7 @@ pub(crate) async fn visit(client: &Client, name: &str) -> Result<(), Error> {
         "limit" => return limit::visit(client, name).await,
         "once" => return once::visit(client, name).await,
         "election" => return client.election(name).lead(async |_: &Term| {}).await,
-        "lock" | "durable" | "red" | "fenced" | "checked" => {
+        "lock" | "kept" | "durable" | "red" | "fenced" | "checked" => {
             client.lock(name).lock().await?.release().await
         }
         stem => panic!("nothing visits names of {stem}"),
@@ -120,7 +123,7 @@ pub(crate) async fn delete(client: &Client, name: &str) -> Result<(), Error> {
         "latch" => client.count_down_latch(name).delete().await.map(drop),
         "once" => client.once(name).reset().await.map(drop),
         // They end by themselves.
-        "lock" | "fair" | "rw" | "durable" | "red" | "fenced" | "checked" | "limit"
+        "lock" | "kept" | "fair" | "rw" | "durable" | "red" | "fenced" | "checked" | "limit"
         | "election" => {
             return Ok(());
         }

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use redlatch::runtime::{Command, Reply};
+use redlatch::runtime::{Command, Reply, ServerError};
 use redlatch_core::family::listed;
 use redlatch_embedded::{EmbeddedServer, calls};
 
@@ -39,11 +39,9 @@ impl Copies {
             }
             false
         };
-        server.fail_next(watch, redlatch::runtime::ServerError::parse("ERR never"));
-        Self {
-            server: server.clone(),
-            sent,
-        }
+        server.fail_next(watch, ServerError::parse("ERR never"));
+        let server = server.clone();
+        Self { server, sent }
     }
 
     /// Returns the number of calls, including those for which the server did not know the script.
@@ -72,9 +70,8 @@ impl Copies {
     /// Panics if the server answers with an error.
     pub fn deliver(&self) -> Vec<String> {
         let sent = self.sent.lock().unwrap().clone();
-        sent.iter()
-            .map(|command| verdict(&self.server.execute(command)))
-            .collect()
+        let deliver = |command| verdict(&self.server.execute(command));
+        sent.iter().map(deliver).collect()
     }
 }
 

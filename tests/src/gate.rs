@@ -92,8 +92,7 @@ impl Gate {
 
     /// Answers `AUTH`. `None` if the reply is lost.
     fn log_in(&self, line: &Line, command: &Command) -> Option<Outcome> {
-        let password = command.args().last().unwrap();
-        let password = str::from_utf8(password).unwrap();
+        let password = str::from_utf8(command.args().last().unwrap()).unwrap();
         let accepted = self.accepts(Some(password));
         let mut state = self.state.lock().unwrap();
         state.logins += 1;
@@ -106,9 +105,7 @@ impl Gate {
             line.password.send_replace(Some(password.to_owned()));
             Ok(Value::Status("OK".to_owned()))
         } else {
-            Err(ServerError::parse(
-                "WRONGPASS invalid username-password pair",
-            ))
+            Err(ServerError::parse(WRONG))
         }))
     }
 }
@@ -117,10 +114,8 @@ impl Gate {
 impl Transport for Gate {
     async fn dial(&self, dial: &Dial) -> Result<Dialed, DialError> {
         if !self.accepts(dial.login.password.as_deref()) {
-            return Err(DialError {
-                kind: DialErrorKind::Auth,
-                message: "WRONGPASS invalid username-password pair".to_owned(),
-            });
+            let (kind, message) = (DialErrorKind::Auth, WRONG.to_owned());
+            return Err(DialError { kind, message });
         }
         let dialed = self.inner.dial(dial).await?;
         let line = Line {
@@ -128,13 +123,11 @@ impl Transport for Gate {
             purpose: dial.purpose,
         };
         self.state.lock().unwrap().lines.push(line.clone());
+        let pushes = Box::new(GatePushes(dialed.pushes, line.clone()));
+        let (inner, gate) = (dialed.conn, self.clone());
         Ok(Dialed {
-            conn: Arc::new(GateConn {
-                inner: dialed.conn,
-                gate: self.clone(),
-                line: line.clone(),
-            }),
-            pushes: Box::new(GatePushes(dialed.pushes, line)),
+            conn: Arc::new(GateConn { inner, gate, line }),
+            pushes,
             protocol: self.protocol,
         })
     }
@@ -182,6 +175,8 @@ impl Conn for GateConn {
         }
     }
 }
+
+const WRONG: &str = "WRONGPASS invalid username-password pair";
 
 #[derive(Debug)]
 struct GatePushes(Box<dyn Pushes>, Line);

@@ -2,7 +2,6 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -12,6 +11,7 @@ use redlatch::{
     AnyGuard, Error, LossCause, PermitExpirableSemaphore, PermitId, Released,
     permits::PermitRelease,
 };
+use tokio::{sync::watch, time::sleep_until};
 
 /// What is held: a guard, permits with ids, or a run of a job.
 #[async_trait]
@@ -125,7 +125,7 @@ impl Hold for Guarded {
 pub struct Ids {
     semaphore: PermitExpirableSemaphore,
     ids: Vec<PermitId>,
-    until: Arc<Mutex<Instant>>,
+    until: watch::Sender<Instant>,
 }
 
 impl Ids {
@@ -146,12 +146,12 @@ impl Ids {
         Ok(Self {
             semaphore,
             ids,
-            until: Arc::new(Mutex::new(asked + trusted(left))),
+            until: watch::Sender::new(asked + trusted(left)),
         })
     }
 
     fn until(&self) -> Instant {
-        *self.until.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.until.borrow()
     }
 }
 
@@ -171,14 +171,14 @@ impl Hold for Ids {
     }
 
     fn lost(&self) -> BoxFuture<'static, LossCause> {
-        let until = Arc::clone(&self.until);
+        let until = self.until.subscribe();
         Box::pin(async move {
             loop {
-                let last = *until.lock().unwrap_or_else(PoisonError::into_inner);
+                let last = *until.borrow();
                 if last <= Instant::now() {
                     return LossCause::Expired;
                 }
-                tokio::time::sleep_until(last.into()).await;
+                sleep_until(last.into()).await;
             }
         })
     }
@@ -188,7 +188,7 @@ impl Hold for Ids {
             let asked = Instant::now();
             self.semaphore.extend(id, span).await?;
             let until = self.until().max(asked + trusted(span));
-            *self.until.lock().unwrap_or_else(PoisonError::into_inner) = until;
+            self.until.send_replace(until);
         }
         Ok(())
     }

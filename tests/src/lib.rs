@@ -13,6 +13,7 @@
 //!   sentinels.
 //! * [`shared`]: clusters and sentinels that live as long as the test process.
 //! * [`proxy`]: a TCP proxy that delays, stalls, drops, holds and cuts.
+//! * [`resp`]: the values of the servers' protocol.
 //! * [`gate`]: a server that demands passwords.
 //! * [`matrix`]: runs a test on every server at once.
 //! * [`saboteur`]: a runtime in which one task of a client panics.
@@ -36,6 +37,7 @@
 // clocks and tasks.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
+#[cfg(unix)]
 pub mod backend;
 pub mod calls;
 #[cfg(unix)]
@@ -48,6 +50,7 @@ pub mod hold;
 #[cfg(unix)]
 pub mod matrix;
 pub mod proxy;
+pub mod resp;
 pub mod running;
 pub mod saboteur;
 #[cfg(unix)]
@@ -55,6 +58,7 @@ pub mod server;
 #[cfg(unix)]
 pub mod shared;
 pub mod skewed;
+#[cfg(unix)]
 pub mod slow;
 pub mod split;
 pub mod wait;

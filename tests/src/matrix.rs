@@ -32,11 +32,8 @@ pub async fn on_servers_with<F>(
     F: Future<Output = ()> + Send + 'static,
 {
     let (with, without) = sorted(feature, ServerBinary::every(), has);
-    println!(
-        "with {feature}: {}; without: {}",
-        list(&with),
-        list(&without)
-    );
+    let without = list(&without);
+    println!("with {feature}: {}; without: {without}", list(&with));
     run(with, test).await;
 }
 
@@ -57,10 +54,9 @@ fn sorted(
 
 fn list(servers: &[ServerBinary]) -> String {
     let servers: Vec<_> = servers.iter().map(ToString::to_string).collect();
-    if servers.is_empty() {
-        "none".to_owned()
-    } else {
-        servers.join(", ")
+    match &servers[..] {
+        [] => "none".to_owned(),
+        some => some.join(", "),
     }
 }
 
@@ -68,12 +64,9 @@ async fn run<F>(servers: Vec<ServerBinary>, test: impl Fn(ServerBinary) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let runs: Vec<_> = servers
-        .into_iter()
-        .map(|binary| (binary.clone(), tokio::spawn(test(binary))))
-        .collect();
+    let start = |binary: ServerBinary| (binary.clone(), tokio::spawn(test(binary)));
     let mut failure = None;
-    for (binary, run) in runs {
+    for (binary, run) in servers.into_iter().map(start).collect::<Vec<_>>() {
         if let Err(error) = run.await {
             eprintln!("failed on {binary}");
             failure = Some(error);

@@ -26,14 +26,7 @@ pub(crate) struct ReservedPort {
 impl ReservedPort {
     /// Takes a free port.
     pub(crate) fn take() -> io::Result<Self> {
-        let socket = placeholder(0)?;
-        let port = socket.local_addr()?.port();
-        let placeholder = cfg!(target_os = "linux").then_some(socket);
-        Ok(Self {
-            port,
-            _placeholder: placeholder,
-            _bus: None,
-        })
+        Self::bind(0)
     }
 
     /// Takes a free port for a node of a cluster, together with the port 10,000 above it. That one
@@ -41,49 +34,39 @@ impl ReservedPort {
     pub(crate) fn take_for_cluster() -> io::Result<Self> {
         for _ in 0..TRIES {
             let port = Self::take()?;
-            let Some(bus) = port.port.checked_add(BUS) else {
-                continue;
-            };
-            if let Ok(socket) = placeholder(bus) {
-                let bus = Self {
-                    port: bus,
-                    _placeholder: Some(socket).filter(|_| cfg!(target_os = "linux")),
-                    _bus: None,
-                };
-                return Ok(Self {
-                    _bus: Some(Box::new(bus)),
-                    ..port
-                });
+            if let Some(Ok(bus)) = port.port.checked_add(BUS).map(Self::bind) {
+                let _bus = Some(Box::new(bus));
+                return Ok(Self { _bus, ..port });
             }
         }
         Err(io::Error::other("no two free ports for a cluster's node"))
     }
 
+    /// Binds a port that nobody else has bound, even without listening, or any for 0. Afterwards a
+    /// listener may take it.
+    fn bind(port: u16) -> io::Result<Self> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
+        socket.set_reuseaddr(true)?;
+        Ok(Self {
+            port: socket.local_addr()?.port(),
+            _placeholder: cfg!(target_os = "linux").then_some(socket),
+            _bus: None,
+        })
+    }
+
     /// Listens on the port.
     pub(crate) fn listen(&self) -> io::Result<TcpListener> {
-        reusable_socket(self.port)?.listen(BACKLOG)
+        let socket = TcpSocket::new_v4()?;
+        socket.set_reuseaddr(true)?;
+        socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, self.port)))?;
+        socket.listen(BACKLOG)
     }
 
     /// Returns the port's number.
     pub(crate) const fn number(&self) -> u16 {
         self.port
     }
-}
-
-/// Binds a port that nobody else has bound, even without listening. Afterwards a listener may take
-/// it.
-fn placeholder(port: u16) -> io::Result<TcpSocket> {
-    let socket = TcpSocket::new_v4()?;
-    socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
-    socket.set_reuseaddr(true)?;
-    Ok(socket)
-}
-
-fn reusable_socket(port: u16) -> io::Result<TcpSocket> {
-    let socket = TcpSocket::new_v4()?;
-    socket.set_reuseaddr(true)?;
-    socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
-    Ok(socket)
 }
 
 /// The distance from a node's port to the port of its bus.

@@ -1,10 +1,6 @@
 //! A run of a job as something that can be held: its work lasts until the holder gives it back.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{fmt, sync::Mutex, time::Duration};
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
@@ -13,7 +9,7 @@ use redlatch::{
     once::{Job, JobRun, Once},
 };
 use tokio::{
-    sync::oneshot,
+    sync::{oneshot, watch},
     task::JoinHandle,
     time::{sleep, timeout},
 };
@@ -27,33 +23,11 @@ const TOLD: Duration = Duration::from_millis(10);
 pub struct RunningJob {
     client: Client,
     token: u64,
-    /// Until when the run is certain to last; nothing once its work has been dropped.
-    until: Deadline,
+    /// Until when the run is certain to last, as its work says. Closed once the work is dropped.
+    until: watch::Receiver<Moment>,
     lost: Mutex<Option<oneshot::Receiver<LossCause>>>,
     end: oneshot::Sender<()>,
     outcome: JoinHandle<Result<Once<(), String>, Error>>,
-}
-
-/// What the work says, and takes back when it is dropped.
-#[derive(Clone, Default)]
-struct Deadline(Arc<Mutex<Option<Moment>>>);
-
-struct Alive(Deadline);
-
-impl Drop for Alive {
-    fn drop(&mut self) {
-        self.0.set(None);
-    }
-}
-
-impl Deadline {
-    fn set(&self, until: Option<Moment>) {
-        *self.0.lock().unwrap() = until;
-    }
-
-    fn get(&self) -> Option<Moment> {
-        *self.0.lock().unwrap()
-    }
 }
 
 impl RunningJob {
@@ -61,15 +35,14 @@ impl RunningJob {
     async fn begin(client: &Client, job: Job) -> Result<Option<Self>, Error> {
         let (begun, began) = oneshot::channel();
         let (end, mut ended) = oneshot::channel();
-        let until = Deadline::default();
-        let alive = Alive(until.clone());
+        let (alive, until) = watch::channel(client.now());
         let work = async move |run: &JobRun| {
-            alive.0.set(Some(run.valid_until()));
+            alive.send_replace(run.valid_until());
             // Nobody holds it if the caller has gone.
             let _ = begun.send(run.token().as_u64());
             loop {
                 if run.check().is_ok() {
-                    alive.0.set(Some(run.valid_until()));
+                    alive.send_replace(run.valid_until());
                 }
                 match timeout(TOLD, &mut ended).await {
                     Ok(Ok(())) => return Ok(()),
@@ -123,8 +96,9 @@ impl Hold for RunningJob {
 
     /// Returns how long the run certainly lasts.
     fn left(&self) -> Option<Duration> {
-        let left = |until: Moment| until.since(self.client.now());
-        Some(self.until.get().map_or(Duration::ZERO, left))
+        let left = || self.until.borrow().since(self.client.now());
+        let works = self.until.has_changed().is_ok();
+        Some(works.then(left).unwrap_or_default())
     }
 
     fn fence(&self) -> Option<u64> {

@@ -2,7 +2,6 @@
 
 use std::{
     cell::Cell,
-    future::Future,
     pin::Pin,
     sync::{
         Arc,

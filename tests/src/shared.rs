@@ -4,7 +4,7 @@
 use std::{
     collections::BTreeMap,
     path::PathBuf,
-    sync::{Arc, LazyLock, Mutex, PoisonError},
+    sync::{Arc, LazyLock, Mutex},
     time::{Duration, Instant},
 };
 
@@ -128,16 +128,10 @@ impl Shared {
         binary: &ServerBinary,
         start: impl FnOnce(&ServerBinary) -> Group + Send + 'static,
     ) -> Self {
-        let pool = {
-            let mut pools = pools.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(pools.entry(binary.path.clone()).or_default())
-        };
+        let program = binary.path.clone();
+        let pool = Arc::clone(pools.lock().unwrap().entry(program).or_default());
         let permit = Arc::clone(&pool.permits).acquire_owned().await.unwrap();
-        let idle = pool
-            .idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop();
+        let idle = pool.idle.lock().unwrap().pop();
         let group = match idle {
             Some(group) => group,
             None => started(binary.clone(), start).await,
@@ -179,11 +173,6 @@ async fn started(
 impl Drop for Shared {
     fn drop(&mut self) {
         let group = self.group.take().unwrap();
-        let mut idle = self
-            .pool
-            .idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        idle.push(group);
+        self.pool.idle.lock().unwrap().push(group);
     }
 }

@@ -193,20 +193,17 @@ impl Conn for SlowConn {
     async fn send(&self, batch: Vec<Command>) -> Vec<Outcome> {
         let commands = batch.len();
         let (answer, answered) = oneshot::channel();
-        // A queued request is executed, even if its sender no longer waits.
-        let came_at = Instant::now();
         let request = Request {
             batch,
-            came_at,
+            came_at: Instant::now(),
             answer,
         };
         self.work.comes(request.objects());
-        let gone = self.line.send(request).is_err();
+        // A queued request is executed, even if its sender no longer waits. One to a server that
+        // has gone is dropped, and its answer with it.
+        drop(self.line.send(request));
         let lost = || vec![Outcome::Unknown("the slow server has gone".to_owned()); commands];
-        match gone {
-            true => lost(),
-            false => answered.await.unwrap_or_else(|_| lost()),
-        }
+        answered.await.unwrap_or_else(|_| lost())
     }
 }
 

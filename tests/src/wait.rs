@@ -2,7 +2,6 @@
 
 use std::{
     env,
-    future::Future,
     panic::Location,
     process,
     sync::atomic::{AtomicU64, Ordering},
@@ -25,9 +24,8 @@ pub const GENEROUS: Duration = Duration::from_secs(30);
 ///
 /// Panics if the condition does not hold in time.
 #[track_caller]
-pub fn wait_for<C, F>(what: &str, condition: C) -> impl Future<Output = ()> + use<'_, C, F>
+pub fn wait_for<F>(what: &str, condition: impl FnMut() -> F) -> impl Future<Output = ()>
 where
-    C: FnMut() -> F,
     F: Future<Output = bool>,
 {
     eventually(what, GENEROUS, condition)
@@ -39,13 +37,12 @@ where
 ///
 /// Panics if `ceiling` has passed and the condition still does not hold.
 #[track_caller]
-pub fn eventually<C, F>(
+pub fn eventually<F>(
     what: &str,
     ceiling: Duration,
-    mut condition: C,
-) -> impl Future<Output = ()> + use<'_, C, F>
+    mut condition: impl FnMut() -> F,
+) -> impl Future<Output = ()>
 where
-    C: FnMut() -> F,
     F: Future<Output = bool>,
 {
     let caller = Location::caller();
@@ -98,15 +95,10 @@ pub fn is_night() -> bool {
 /// Returns a name that no other test, and no earlier run against the same server, uses.
 pub fn unique_name(stem: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    let since_epoch = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+    let micros = since_epoch.unwrap_or_default().as_micros();
     let n = NEXT.fetch_add(1, Ordering::Relaxed);
-    format!(
-        "{stem}-{:x}-{:x}-{n}",
-        process::id(),
-        since_epoch.as_micros()
-    )
+    format!("{stem}-{:x}-{micros:x}-{n}", process::id())
 }
 
 /// Returns `night` by night, and `day` otherwise: for sizes that a quick run has no time for.

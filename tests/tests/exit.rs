@@ -35,107 +35,76 @@ struct Case {
     held: &'static [&'static str],
 }
 
-const CASES: &[Case] = &[
-    Case {
-        name: "guard_of_main_is_released_although_the_client_is_static",
-        child: || {
-            let _guard = STATIC.lock("a").lock().wait().unwrap();
-        },
-        code: 0,
-        free: &["a"],
-        held: &[],
-    },
-    Case {
-        name: "guards_that_nobody_drops_hold_no_process_up",
-        child: || {
-            std::mem::forget(STATIC.lock("leaked").lock().wait().unwrap());
-            KEPT.lock()
-                .unwrap()
-                .push(STATIC.lock("static").lock().wait().unwrap());
-            let (tell, held) = mpsc::channel();
-            for name in ["thread0", "thread1", "thread2", "thread3"] {
-                let tell = tell.clone();
-                thread::spawn(move || {
-                    let guard = STATIC.lock(name).lock().wait().unwrap();
-                    tell.send(()).unwrap();
-                    loop {
-                        thread::park();
-                        guard.check().unwrap();
-                    }
-                });
-            }
-            (0..4).for_each(|_| held.recv().unwrap());
-        },
-        code: 0,
-        free: &[],
-        held: &[
-            "leaked", "static", "thread0", "thread1", "thread2", "thread3",
-        ],
-    },
-    Case {
-        name: "close_releases_the_guards_that_nobody_drops",
-        child: || {
-            KEPT.lock()
-                .unwrap()
-                .push(STATIC.lock("a").lock().wait().unwrap());
-            STATIC.close(Duration::ZERO).wait();
-        },
-        code: 0,
-        free: &["a"],
-        held: &[],
-    },
-    Case {
-        name: "process_exit_runs_no_destructor",
-        child: || {
-            let _guard = STATIC.lock("a").lock().wait().unwrap();
-            exit(7);
-        },
-        code: 7,
-        free: &[],
-        held: &["a"],
-    },
-    Case {
-        name: "panic_of_main_releases",
-        child: || {
-            let _guard = STATIC.lock("a").lock().wait().unwrap();
-            panic!("as intended");
-        },
-        code: 101,
-        free: &["a"],
-        held: &[],
-    },
-    Case {
-        name: "guard_in_a_thread_local_value_is_released_with_its_thread",
-        child: || {
-            thread_local! {
-                static MINE: RefCell<Option<LockGuard>> = const { RefCell::new(None) };
-            }
-            let thread = thread::spawn(|| MINE.set(Some(STATIC.lock("a").lock().wait().unwrap())));
-            thread.join().unwrap();
-            MINE.set(Some(STATIC.lock("b").lock().wait().unwrap()));
-        },
-        code: 0,
-        free: &["a"],
-        held: &[],
-    },
-    Case {
-        name: LEAVES_NOTHING,
-        child: || {
-            let client = Client::from_env().unwrap();
-            let guards: Vec<_> = (0..50)
-                .map(|number| client.lock(format!("many{number}")).lock().wait().unwrap())
-                .collect();
-            drop(client);
-            drop(guards);
-        },
-        code: 0,
-        free: &["many0", "many49"],
-        held: &[],
-    },
-];
+macro_rules! cases {
+    ($($name:expr, exits $code:literal, free $free:expr, held $held:expr; $child:block)*) => {
+        &[$(Case {
+            name: $name,
+            child: || $child,
+            code: $code,
+            free: &$free,
+            held: &$held,
+        }),*]
+    };
+}
+
+const CASES: &[Case] = cases! {
+    "guard_of_main_is_released_although_the_client_is_static", exits 0, free ["a"], held []; {
+        let _guard = STATIC.lock("a").lock().wait().unwrap();
+    }
+    "guards_that_nobody_drops_hold_no_process_up", exits 0, free [],
+    held ["leaked", "static", "thread0", "thread1", "thread2", "thread3"]; {
+        std::mem::forget(STATIC.lock("leaked").lock().wait().unwrap());
+        keep(STATIC.lock("static").lock().wait().unwrap());
+        let (tell, held) = mpsc::channel();
+        for name in ["thread0", "thread1", "thread2", "thread3"] {
+            let tell = tell.clone();
+            thread::spawn(move || {
+                let guard = STATIC.lock(name).lock().wait().unwrap();
+                tell.send(()).unwrap();
+                loop {
+                    thread::park();
+                    guard.check().unwrap();
+                }
+            });
+        }
+        (0..4).for_each(|_| held.recv().unwrap());
+    }
+    "close_releases_the_guards_that_nobody_drops", exits 0, free ["a"], held []; {
+        keep(STATIC.lock("a").lock().wait().unwrap());
+        STATIC.close(Duration::ZERO).wait();
+    }
+    "process_exit_runs_no_destructor", exits 7, free [], held ["a"]; {
+        let _guard = STATIC.lock("a").lock().wait().unwrap();
+        exit(7);
+    }
+    "panic_of_main_releases", exits 101, free ["a"], held []; {
+        let _guard = STATIC.lock("a").lock().wait().unwrap();
+        panic!("as intended");
+    }
+    "guard_in_a_thread_local_value_is_released_with_its_thread", exits 0, free ["a"], held []; {
+        thread_local! {
+            static MINE: RefCell<Option<LockGuard>> = const { RefCell::new(None) };
+        }
+        let thread = thread::spawn(|| MINE.set(Some(STATIC.lock("a").lock().wait().unwrap())));
+        thread.join().unwrap();
+        MINE.set(Some(STATIC.lock("b").lock().wait().unwrap()));
+    }
+    LEAVES_NOTHING, exits 0, free ["many0", "many49"], held []; {
+        let client = Client::from_env().unwrap();
+        let guards: Vec<_> = (0..50)
+            .map(|number| client.lock(format!("many{number}")).lock().wait().unwrap())
+            .collect();
+        drop(client);
+        drop(guards);
+    }
+};
 
 static STATIC: LazyLock<Client> = LazyLock::new(|| Client::from_env().unwrap());
 static KEPT: Mutex<Vec<LockGuard>> = Mutex::new(Vec::new());
+
+fn keep(guard: LockGuard) {
+    KEPT.lock().unwrap().push(guard);
+}
 
 fn main() -> ExitCode {
     if let Ok(name) = env::var(VARIABLE) {

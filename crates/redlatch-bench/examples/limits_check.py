@@ -21,21 +21,20 @@ LIMIT = RateLimitItemPerSecond(1_000_000, 1_000)
 
 
 async def task(limiter, name, end):
-    lines, pairs = [], 0
+    latencies = []
     while (before := time.monotonic_ns()) < end:
         if not await limiter.hit(LIMIT, name):
             raise RuntimeError("limits has refused")
-        pairs += 1
-        lines.append(f"latency {time.monotonic_ns() - before}")
-    return lines + [f"task {pairs}"]
+        latencies.append(time.monotonic_ns() - before)
+    return {"pairs": len(latencies), "latencies": latencies}
 
 
-async def run(limiter, _names, key, tasks, ms, *_rest):
+async def run(limiter, job):
     began = time.monotonic_ns()
-    end = began + int(ms) * 1_000_000
-    running = [task(limiter, f"{key}:{number}", end) for number in range(int(tasks))]
-    lines = [line for answer in await asyncio.gather(*running) for line in answer]
-    return "\n".join(lines + [f"done {time.monotonic_ns() - began}"])
+    names = [f"{job['key']}:{number}" for number in range(job["tasks"])]
+    running = [task(limiter, name, began + job["time"]) for name in names]
+    tasks = await asyncio.gather(*running)
+    return {"wall": time.monotonic_ns() - began, "tasks": tasks}
 
 
 async def main(url):

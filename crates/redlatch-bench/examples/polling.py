@@ -8,6 +8,7 @@ It shows the lines of `src/contender/external.rs` and needs the standard library
 import asyncio
 import collections
 import functools
+import json
 import sys
 import time
 import uuid
@@ -59,9 +60,9 @@ async def acquire(server, name, owner, end):
     return True
 
 
-async def task(server, number, name, end, enough, hold, is_one):
-    """Locks and unlocks until it has done enough, and returns the lines that say how it went."""
-    owner, pairs, lines = uuid.uuid4().hex, 0, []
+async def task(server, name, end, enough, hold, is_one):
+    """Locks and unlocks until it has done enough, and returns how it went."""
+    owner, pairs, holds, latencies = uuid.uuid4().hex, 0, [], []
     while pairs < enough and (before := time.monotonic_ns()) < end:
         if not await acquire(server, name, owner, end):
             break
@@ -72,36 +73,34 @@ async def task(server, number, name, end, enough, hold, is_one):
         if await server.call("EVAL", UNLOCK, 1, name, owner) != b":1":
             raise RuntimeError("the name had another holder")
         pairs += 1
-        took = time.monotonic_ns() - before
-        lines.append(f"hold {number} {got} {left}" if is_one else f"latency {took}")
-    return lines + [f"task {pairs}"]
+        if is_one:
+            holds.append((got, left))
+        else:
+            latencies.append(time.monotonic_ns() - before)
+    return {"pairs": pairs, "holds": holds, "latencies": latencies}
 
 
-async def run(server, names, key, tasks, ms, pairs, hold):
+async def run(server, job):
     began = time.monotonic_ns()
-    end = began + int(ms) * 1_000_000 if int(ms) else float("inf")
-    enough = float("inf") if int(ms) else int(pairs)
+    end = began + job["time"] if job["time"] else float("inf")
+    enough = float("inf") if job["time"] else job["pairs"]
     running = []
-    for number in range(int(tasks)):
-        name = f"{key}:{number}" if names == "own" else key
-        one = task(server, number, name, end, enough, int(hold) / 1e6, names == "one")
-        running.append(one)
-    answers = await asyncio.gather(*running)
-    lines = [line for answer in answers for line in answer]
-    return "\n".join(lines + [f"done {time.monotonic_ns() - began}"])
+    for number in range(job["tasks"]):
+        name = f"{job['key']}:{number}" if job["names"] == "own" else job["key"]
+        hold, is_one = job["hold"] / 1e9, job["names"] == "one"
+        running.append(task(server, name, end, enough, hold, is_one))
+    tasks = await asyncio.gather(*running)
+    return {"wall": time.monotonic_ns() - began, "tasks": tasks}
 
 
 async def serve(verbs, run):
     """Answers requests by `run` until the standard input ends."""
     print(f"ready {verbs}", flush=True)
     while line := await asyncio.to_thread(sys.stdin.readline):
-        word, *rest = line.split()
         try:
-            if word != "run":
-                raise ValueError(f"unknown request {word}")
-            print(await run(*rest), flush=True)
+            print(json.dumps(await run(json.loads(line)["run"])), flush=True)
         except Exception as why:
-            print(f"failed {why}", flush=True)
+            print(f"failed {why!r}", flush=True)
 
 
 async def main(url):

@@ -5,7 +5,7 @@ use std::{num::NonZero, path::PathBuf, process, time::Duration};
 use clap::{Parser, Subcommand};
 
 use crate::{
-    contender::{FLOOR, KINDS, KNOWN, SCRIPTS, is_known},
+    contender::{KINDS, KNOWN, SCRIPTS, is_known},
     rounds::Effort,
     workload,
 };
@@ -118,7 +118,7 @@ fn program(value: &str) -> Result<(String, Vec<String>), String> {
     if name.is_empty() || words.is_empty() {
         return Err("a name and a command are needed, such as go=./lock".to_owned());
     }
-    if is_known(name) || name == FLOOR {
+    if is_known(name) {
         return Err(format!("{name:?} is a contender that is built in"));
     }
     Ok((name.to_owned(), words))
@@ -188,7 +188,7 @@ mod tests {
             &["--with=x"],
             &["--with=raw=./x"],
             &["--with=floor=./x"],
-            &["worker", "floor", "url"],
+            &["worker", "ceiling", "url"],
         ] {
             assert!(parsed(line).is_err(), "{line:?}");
         }

@@ -10,6 +10,11 @@ pub(crate) fn monotonic() -> u64 {
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }
 
+/// Returns a span in ns.
+pub(crate) fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// Returns the CPU time of all threads of this process.
 pub(crate) fn own_cpu() -> Duration {
     let used = clock_gettime(ClockId::ProcessCPUTime);

@@ -15,30 +15,10 @@ use crate::{
     contender::{Failure, connect_redlatch},
 };
 
-/// A request to the measured process, as a line of JSON. The reply is one, too: the bytes by which
-/// the memory has grown, or what was watched.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum Ask {
-    /// Acquires `n` names with a renewed lease.
-    Hold {
-        n: usize,
-        lease: Duration,
-        key: String,
-    },
-    /// Lets `n` tasks wait for so many fair locks, which it holds.
-    Queue { n: usize, names: usize, key: String },
-    /// Connects `n` clients that do nothing.
-    Connect { n: usize },
-    /// Watches what there is for this time.
-    Watch { time: Duration },
-    /// Ends all of it.
-    Part,
-}
-
 /// The holds, waiters and clients of this process.
 #[derive(Default)]
 pub(crate) struct Holder {
-    held: Option<(Client, Vec<LockGuard>)>,
+    held: Vec<LockGuard>,
     waiting: JoinSet<Result<FairLockGuard, redlatch::Error>>,
     blockers: Vec<FairLockGuard>,
     clients: Vec<Client>,
@@ -56,38 +36,17 @@ pub(crate) struct Watched {
 }
 
 impl Holder {
-    /// Answers a request.
-    pub(crate) async fn answer(&mut self, url: &str, ask: Ask) -> Result<String, Failure> {
-        let bytes = match ask {
-            Ask::Hold { n, lease, key } => self.hold(url, n, lease, &key).await?,
-            Ask::Queue { n, names, key } => self.queue(url, n, names, &key).await?,
-            Ask::Connect { n } => self.connect(url, n).await?,
-            Ask::Watch { time } => {
-                let watched = self.watch(time).await;
-                return Ok(serde_json::to_string(&watched)? + "\n");
-            }
-            Ask::Part => {
-                self.part().await;
-                0
-            }
-        };
-        Ok(format!("{bytes}\n"))
-    }
-
-    async fn part(&mut self) {
+    pub(crate) async fn part(&mut self) {
         self.waiting.shutdown().await;
         self.blockers.clear();
+        self.held.clear();
         for client in self.clients.drain(..) {
-            client.close(Duration::from_secs(30)).await;
-        }
-        if let Some((client, guards)) = self.held.take() {
-            drop(guards);
             client.close(Duration::from_secs(30)).await;
         }
     }
 
     /// Returns the bytes by which the memory of the process has grown.
-    async fn hold(&mut self, url: &str, n: usize, lease: Duration, key: &str) -> Grown {
+    pub(crate) async fn hold(&mut self, url: &str, n: usize, lease: Duration, key: &str) -> Grown {
         let client = connect_redlatch(url).await?;
         // The first locks allocate memory that later ones share, so it is not measured.
         for i in 0..64 {
@@ -95,23 +54,23 @@ impl Holder {
             first.lock().await?.release().await?;
         }
         let before = clock::own_memory();
-        let mut guards = Vec::with_capacity(n);
+        self.held = Vec::with_capacity(n);
         let mut taken = iter(0..n)
             .map(|i| client.lock(format!("{key}:{i}")))
             .map(|lock| lock.lock().renewed_lease(lease).into_future())
             .buffer_unordered(64);
         while let Some(guard) = taken.next().await {
-            guards.push(guard?);
+            self.held.push(guard?);
         }
         drop(taken);
         let bytes = clock::own_memory().saturating_sub(before);
-        self.held = Some((client, guards));
+        self.clients.push(client);
         Ok(bytes)
     }
 
     /// Lets `n` tasks wait for `names` fair locks, each with the same number of waiters. Each
     /// waiter has an entry of its own in the server's queue.
-    async fn queue(&mut self, url: &str, n: usize, names: usize, key: &str) -> Grown {
+    pub(crate) async fn queue(&mut self, url: &str, n: usize, names: usize, key: &str) -> Grown {
         let client = connect_redlatch(url).await?;
         let lock = |i: usize| client.fair_lock(format!("{key}:{}", i % names));
         for i in 0..names {
@@ -135,7 +94,7 @@ impl Holder {
         Ok(bytes)
     }
 
-    async fn connect(&mut self, url: &str, n: usize) -> Grown {
+    pub(crate) async fn connect(&mut self, url: &str, n: usize) -> Grown {
         let before = clock::own_memory();
         for _ in 0..n {
             self.clients.push(connect_redlatch(url).await?);
@@ -143,16 +102,15 @@ impl Holder {
         Ok(clock::own_memory().saturating_sub(before))
     }
 
-    async fn watch(&self, time: Duration) -> Watched {
-        let guards = self.held.as_ref().map_or(&[][..], |(_, guards)| guards);
+    pub(crate) async fn watch(&self, time: Duration) -> Watched {
         let (cpu, began) = (clock::own_cpu(), Instant::now());
         let mut least = Duration::MAX;
         while began.elapsed() < time {
             sleep(LOOK).await;
             // This process is measured, so the checks must be cheap. A hold that is lost before its
             // deadline is counted below.
-            let first = guards.iter().map(|guard| guard.valid_until()).min();
-            if let (Some(first), Some((client, _))) = (first, &self.held) {
+            let first = self.held.iter().map(|guard| guard.valid_until()).min();
+            if let (Some(first), Some(client)) = (first, self.clients.first()) {
                 least = least.min(first - client.now());
             }
         }
@@ -161,7 +119,7 @@ impl Holder {
             cpu: clock::own_cpu() - cpu,
             wall: began.elapsed(),
             least,
-            lost: guards.iter().filter(lost).count(),
+            lost: self.held.iter().filter(lost).count(),
         }
     }
 }

@@ -2,59 +2,56 @@
 
 use std::{ops::Range, time::Duration};
 
+use serde::{Deserialize, Serialize};
+
 /// One round: tasks that lock and unlock as fast as they can, until each has done enough.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
     /// The prefix of the names of this round. No other round has the same.
     pub(crate) key: String,
     pub(crate) names: Names,
     pub(crate) tasks: usize,
-    pub(crate) until: Until,
-}
-
-/// The condition that ends a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Until {
-    /// A time. Tasks that wait then leave.
-    Time(Duration),
-    /// A number of pairs.
-    Pairs(u64),
+    /// The time after which a task ends, in ns. Tasks that wait then leave. If it is 0, `pairs` end
+    /// a task.
+    pub(crate) time: u64,
+    /// The number of pairs after which a task ends.
+    pub(crate) pairs: u64,
+    /// The time for which a task keeps a name that it shares, in ns.
+    pub(crate) hold: u64,
 }
 
 /// The names that the tasks lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Names {
     /// Each task locks its own name.
     Own,
-    /// All tasks lock the same name. One task has it at a time, for `hold`.
-    One { hold: Duration },
+    /// All tasks lock the same name. One task has it at a time.
+    One,
     /// 512 tasks lock 200 names: 180 names have one task each, and the others share the remaining
     /// tasks.
     Mixed,
     /// Each task locks its own name. The first one rests for [`PAUSE`] before each pair, and only
     /// its times count.
     Beside,
-    /// All tasks lock the same name, which [`PERMITS`] tasks have at once, each for `hold`.
-    Pool { hold: Duration },
+    /// All tasks lock the same name, which [`PERMITS`] tasks have at once.
+    Pool,
+    /// All tasks lock the same name, and all have it before each leaves. A round is of pairs.
+    Crowd,
 }
 
-/// One hold in the view of its holder, in ns of the machine's monotonic clock, which all processes
-/// share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Held {
-    /// The time at which the acquisition returned.
-    pub(crate) got: u64,
-    /// The time at which its release was called.
-    pub(crate) left: u64,
-    pub(crate) task: u32,
-}
+/// One hold in the view of its holder: the time at which the acquisition returned, and the time at
+/// which its release was called, in ns of the machine's monotonic clock, which all processes share.
+pub(crate) type Held = (u64, u64);
 
 /// The results of one task.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct TaskDone {
     pub(crate) pairs: u64,
     /// The times from the call of an acquisition to the return of its release, in ns; empty with
-    /// [`Names::One`]. With [`Names::Pool`], the times to the return of the acquisition.
+    /// [`Names::One`] and [`Names::Crowd`]. With [`Names::Pool`], the times to the return of the
+    /// acquisition.
     pub(crate) latencies: Vec<u64>,
     /// The holds; empty except with [`Names::One`] and [`Names::Pool`].
     pub(crate) holds: Vec<Held>,
@@ -64,9 +61,10 @@ pub(crate) struct TaskDone {
 }
 
 /// The results of all tasks.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Done {
-    pub(crate) wall: Duration,
+    /// The duration of the round, in ns.
+    pub(crate) wall: u64,
     pub(crate) tasks: Vec<TaskDone>,
 }
 
@@ -92,7 +90,15 @@ impl Job {
             Names::Own | Names::Beside => format!("{}:{task}", self.key),
             Names::Mixed if task < 180 => format!("{}:{task}", self.key),
             Names::Mixed => format!("{}:{}", self.key, 180 + task % 20),
-            Names::One { .. } | Names::Pool { .. } => self.key.clone(),
+            Names::One | Names::Pool | Names::Crowd => self.key.clone(),
+        }
+    }
+
+    /// Tells whether a task goes on that began so long ago and has done so many pairs.
+    pub(crate) fn goes_on(&self, spent: Duration, pairs: u64) -> bool {
+        match self.time {
+            0 => pairs < self.pairs,
+            time => spent < Duration::from_nanos(time),
         }
     }
 }
@@ -120,16 +126,15 @@ impl Done {
 
     /// Returns the number of holds that began in a span of the monotonic clock.
     pub(crate) fn begun(&self, span: Range<u64>) -> usize {
-        let began = self.holds().map(|hold| hold.got);
-        began.filter(|got| span.contains(got)).count()
+        self.holds().filter(|(got, _)| span.contains(got)).count()
     }
 
     /// Returns the share of the permits that somebody had, from the first hold until the last one
     /// began. NaN without holds.
     pub(crate) fn busy(&self) -> f64 {
-        let began = || self.holds().map(|hold| hold.got);
+        let began = || self.holds().map(|(got, _)| *got);
         let (first, last) = (began().min().unwrap_or(0), began().max().unwrap_or(0));
-        let held = self.holds().map(|hold| hold.left.min(last) - hold.got);
+        let held = self.holds().map(|&(got, left)| left.min(last) - got);
         let held: u64 = held.sum();
         held as f64 / ((last - first) as f64 * PERMITS as f64)
     }
@@ -140,7 +145,7 @@ impl Done {
         holds.sort_unstable();
         let mut handoffs = Handoffs::default();
         for pair in holds.windows(2) {
-            match pair[1].got.checked_sub(pair[0].left) {
+            match pair[1].0.checked_sub(pair[0].1) {
                 Some(gap) => handoffs.gaps.push(gap),
                 None => handoffs.overlaps += 1,
             }
@@ -153,20 +158,15 @@ impl Done {
 mod tests {
     use super::*;
 
-    /// Returns the results of tasks with these holds, `(got, left)`.
-    fn done(tasks: &[&[(u64, u64)]]) -> Done {
-        let task = |(task, holds): (u32, &&[(u64, u64)])| TaskDone {
+    /// Returns the results of tasks with these holds.
+    fn done(tasks: &[&[Held]]) -> Done {
+        let task = |holds: &&[Held]| TaskDone {
             pairs: holds.len() as u64,
-            holds: holds
-                .iter()
-                .map(|&(got, left)| Held { got, left, task })
-                .collect(),
+            holds: holds.to_vec(),
             ..TaskDone::default()
         };
-        Done {
-            wall: Duration::from_secs(1),
-            tasks: (0..).zip(tasks).map(task).collect(),
-        }
+        let tasks = tasks.iter().map(task).collect();
+        Done { wall: 1, tasks }
     }
 
     #[test]

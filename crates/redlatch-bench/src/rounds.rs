@@ -9,22 +9,21 @@ use tokio::{join, task::block_in_place, time::sleep};
 
 use crate::{
     cli::Plan,
-    clock,
+    clock::{self, nanos},
     contender::{Contender, Failure},
-    job::{Done, Job, Names, Until},
+    job::{Done, Job, Names},
     report::{Report, Sample, Series},
     rig::{Counted, Rig},
-    stats::micros,
+    stats::{micros, span},
 };
 
 /// The work of all contenders in each round.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     pub(crate) label: String,
-    pub(crate) names: Names,
-    pub(crate) tasks: usize,
-    pub(crate) until: Until,
     pub(crate) rounds: usize,
+    /// Each round has a key of its own.
+    pub(crate) job: Job,
 }
 
 impl Plan {
@@ -32,11 +31,40 @@ impl Plan {
     pub(crate) fn case(&self, label: impl Into<String>, names: Names, tasks: usize) -> Case {
         Case {
             label: label.into(),
-            names,
-            tasks,
-            until: Until::Time(self.effort.time),
             rounds: self.effort.rounds,
+            job: Job {
+                key: String::new(),
+                names,
+                tasks,
+                time: nanos(self.effort.time),
+                pairs: 0,
+                hold: 0,
+            },
         }
+    }
+}
+
+impl Case {
+    /// Lets tasks hold the name for some time.
+    pub(crate) fn held(mut self, hold: Duration) -> Self {
+        self.label = held(&self.label, hold);
+        self.job.hold = nanos(hold);
+        self
+    }
+
+    /// Lets each task make so many pairs.
+    pub(crate) fn of_pairs(mut self, pairs: usize) -> Self {
+        (self.job.time, self.job.pairs) = (0, pairs as u64);
+        self
+    }
+}
+
+/// Adds the duration of the holds to the name of a case, if they have one.
+pub(crate) fn held(case: &str, hold: Duration) -> String {
+    if hold.is_zero() {
+        case.to_owned()
+    } else {
+        format!("{case}, held {}", span(hold))
     }
 }
 
@@ -52,52 +80,42 @@ pub(crate) struct Effort {
 }
 
 impl Report {
-    /// Runs a case with all contenders, and adds their series.
+    /// Runs a case with all contenders, and adds their series. Each round includes all of them, and
+    /// begins with another one. Before the first round each has a short warm-up that does not
+    /// count.
     pub(crate) async fn compare(
         &mut self,
-        rig: &Rig,
-        contenders: &mut [Contender],
+        contenders: &mut [Contender<'_>],
         case: &Case,
     ) -> Result<(), Failure> {
-        let series = interleaved(rig, contenders, case).await?;
+        let mut series: Vec<_> = contenders.iter().map(|one| series(one, case)).collect();
+        for contender in contenders.iter_mut() {
+            let time = nanos(Duration::from_millis(100));
+            let key = unique();
+            let job = case.job.clone();
+            contender.run(&Job { key, time, ..job }).await?;
+            sleep(PAUSE).await;
+        }
+        let n = contenders.len();
+        for round in 0..case.rounds {
+            for turn in 0..n {
+                let at = (round + turn) % n;
+                let key = unique();
+                let job = case.job.clone();
+                let sample = measured(&mut contenders[at], &Job { key, ..job }).await?;
+                series[at].samples.push(sample);
+                sleep(PAUSE).await;
+            }
+        }
         self.series.extend(series);
         Ok(())
     }
 }
 
-/// Runs a case with all contenders. Each round includes all of them, and begins with another one.
-/// Before the first round each has a short warm-up that does not count.
-pub(crate) async fn interleaved(
-    rig: &Rig,
-    contenders: &mut [Contender],
-    case: &Case,
-) -> Result<Vec<Series>, Failure> {
-    let series = contenders.iter();
-    let series = series.map(|contender| Series::new(&case.label, &contender.name));
-    let mut series: Vec<_> = series.collect();
-    for contender in contenders.iter_mut() {
-        let warm = Until::Time(Duration::from_millis(100));
-        contender.run(&job(case, warm)).await?;
-        sleep(PAUSE).await;
-    }
-    let n = contenders.len();
-    for round in 0..case.rounds {
-        for turn in 0..n {
-            let at = (round + turn) % n;
-            let sample = measured(rig, &mut contenders[at], &job(case, case.until)).await?;
-            series[at].samples.push(sample);
-            sleep(PAUSE).await;
-        }
-    }
-    Ok(series)
-}
-
-fn job(case: &Case, until: Until) -> Job {
-    Job {
-        key: unique(),
-        names: case.names,
-        tasks: case.tasks,
-        until,
+fn series(contender: &Contender<'_>, case: &Case) -> Series {
+    match contender.place {
+        "" => Series::new(&case.label, &contender.name),
+        place => Series::new(&format!("{}, {place}", case.label), &contender.name),
     }
 }
 
@@ -107,43 +125,26 @@ pub(crate) fn unique() -> String {
     format!("bench{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-async fn measured(rig: &Rig, contender: &mut Contender, job: &Job) -> Result<Sample, Failure> {
-    let (counted, cpu) = (rig.counted(), contender.cpu());
+async fn measured(contender: &mut Contender<'_>, job: &Job) -> Result<Sample, Failure> {
+    let rig = contender.rig;
+    let (before, cpu) = (rig.counted(), contender.cpu());
     let (done, middle) = join!(contender.run(job), middle(rig, job));
     let done = done?;
     let (cpu, after) = (contender.cpu().saturating_sub(cpu), rig.counted());
-    let verbs = &contender.verbs;
-    let mut sample =
-        timings(&done, job.names).map_err(|error| format!("{}: {error}", contender.name))?;
-    sample.append(&mut costs(
-        done.pairs(),
-        done.wall,
-        cpu,
-        [&counted, &after],
-        verbs,
-    ));
-    if let Some(commands) = middle.and_then(|middle| middle.commands(&done, verbs)) {
-        sample.insert("commands", commands);
-    }
-    Ok(sample)
-}
-
-/// Returns what pairs cost the client and the servers, whose counters were read before and after.
-pub(crate) fn costs(
-    pairs: u64,
-    wall: Duration,
-    cpu: Duration,
-    [before, after]: [&Counted; 2],
-    verbs: &str,
-) -> Sample {
-    let pairs = pairs as f64;
+    let verbs = contender.verbs();
+    let mut sample = timings(&done, job).map_err(|error| format!("{}: {error}", contender.name))?;
+    let pairs = done.pairs() as f64;
     let micros = |cpu: Duration| cpu.as_secs_f64() * 1e6 / pairs;
-    Sample::from([
-        ("pairs/s", pairs / wall.as_secs_f64()),
+    let wall = Duration::from_nanos(done.wall).as_secs_f64();
+    let commands = after.calls_since(&before, verbs) as f64 / pairs;
+    let middle = middle.and_then(|middle| middle.commands(&done, verbs));
+    sample.extend([
+        ("pairs/s", pairs / wall),
         ("client µs", micros(cpu)),
         ("server µs", micros(after.cpu - before.cpu)),
-        ("commands", after.calls_since(before, verbs) as f64 / pairs),
-    ])
+        ("commands", middle.unwrap_or(commands)),
+    ]);
+    Ok(sample)
 }
 
 /// The counters of the servers at two moments in a round, and the times of these in ns of the
@@ -153,9 +154,10 @@ struct Middle([(u64, Counted); 2]);
 /// Reads the counters while all tasks are present and none leaves yet, if all want one name. A task
 /// that arrives, or that leaves without the name, sends more commands than one that stays.
 async fn middle(rig: &Rig, job: &Job) -> Option<Middle> {
-    let (Names::One { .. }, Until::Time(time)) = (job.names, job.until) else {
+    if job.names != Names::One || job.time == 0 {
         return None;
-    };
+    }
+    let time = Duration::from_nanos(job.time);
     sleep(time / 4).await;
     let first = counted_now(rig);
     sleep(time * 5 / 8).await;
@@ -178,28 +180,27 @@ impl Middle {
     }
 }
 
-/// Returns the times that a round's tasks measured. Fails if two tasks held `Names::One` at the
-/// same time.
-pub(crate) fn timings(done: &Done, names: Names) -> Result<Sample, Failure> {
+/// Returns the times that a round's tasks measured. Fails if two tasks held a name of
+/// [`Names::One`] at the same time.
+fn timings(done: &Done, job: &Job) -> Result<Sample, Failure> {
     let mut sample = Sample::new();
-    let seen = match names {
-        Names::Own | Names::Mixed | Names::Beside => done.times(|task| &task.latencies),
-        Names::Pool { hold } => {
-            sample.insert("max/min", done.unfairness());
-            if !hold.is_zero() {
-                sample.insert("busy %", 100.0 * done.busy());
-            }
-            done.times(|task| &task.latencies)
-        }
-        Names::One { .. } => {
+    if [Names::One, Names::Pool].contains(&job.names) {
+        sample.insert("max/min", done.unfairness());
+    }
+    let seen = match job.names {
+        Names::Crowd => return Ok(sample),
+        Names::One => {
             let handoffs = done.handoffs();
             if handoffs.overlaps > 0 {
                 return Err(format!("{} times two held at once", handoffs.overlaps).into());
             }
-            sample.insert("max/min", done.unfairness());
             handoffs.gaps
         }
+        _ => done.times(|task| &task.latencies),
     };
+    if job.names == Names::Pool && job.hold > 0 {
+        sample.insert("busy %", 100.0 * done.busy());
+    }
     sample.insert("p50 µs", micros(&seen, 0.5));
     sample.insert("p99 µs", micros(&seen, 0.99));
     let releases = done.times(|task| &task.releases);

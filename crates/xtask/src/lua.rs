@@ -2,15 +2,16 @@
 
 use redlatch_lua::Source;
 
-/// Prints the whole text of one script, or the names of all scripts with `--list`.
+/// Prints the whole text of scripts, or the names of all scripts with `--list`.
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
-    let [name] = args else {
-        return Err("lua: name one script, or say --list".to_owned());
-    };
-    if name == "--list" {
-        print!("{}", list());
-    } else {
-        print!("{}", find(name)?.text);
+    match args {
+        [] => return Err("lua: name a script, or say --list".to_owned()),
+        [option] if option == "--list" => print!("{}", list()),
+        names => {
+            for name in names {
+                print!("{}", find(name)?.text);
+            }
+        }
     }
     Ok(())
 }

@@ -5,7 +5,7 @@
 //! * `soak`: runs all primitives on real servers under faults for a chosen time; see
 //!   `docs/contributing/testing.md`.
 //! * `bench`: runs the benchmarks, optimised; see `docs/book/src/explanation/performance.md`.
-//! * `lua`: prints a script as servers run it.
+//! * `lua`: prints scripts as servers run them.
 //! * `vectors`: records the vectors of `docs/contributing/protocol.md`.
 //! * `evidence`: adds what other commands printed to `docs/contributing/evidence.md`.
 //! * `check`: the heavy checks that the gate does not run.
@@ -24,9 +24,7 @@ mod ci;
 mod command;
 mod evidence;
 mod lua;
-mod members;
 mod programs;
-mod python;
 mod servers;
 mod steps;
 mod suite;
@@ -73,7 +71,7 @@ usage: cargo xtask <task>
        cargo xtask sim [--seeds N] [--seed S] …
        cargo xtask soak [--minutes N] [--topology T] …
        cargo xtask bench [workload…] [--long] …
-       cargo xtask lua <script>|--list
+       cargo xtask lua <script>…|--list
        cargo xtask evidence [file] …
        cargo xtask check [name] …
 
@@ -83,7 +81,7 @@ tasks:
   sim    runs the simulator; `cargo xtask sim --help` tells what it takes
   soak   runs everything on real servers under faults; `cargo xtask soak --help` tells more
   bench  runs the benchmarks; `cargo xtask bench --help` tells what it takes
-  lua    prints a script as servers run it, joined with the parts it shares with others;
+  lua    prints scripts as servers run them, joined with the parts they share with others;
          with --list, names them all
   vectors  records the vectors of docs/contributing/protocol.md into the folder vectors
   evidence  adds what other commands printed to docs/contributing/evidence.md

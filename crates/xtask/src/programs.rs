@@ -1,7 +1,6 @@
 //! The test programs of the workspace: builds them, and runs several of them beside each other.
 
 use std::{
-    env::consts::EXE_SUFFIX,
     fs::{self, File},
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -12,13 +11,13 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    command::{cannot_run, cargo, root, show},
+    command::{output, root, tool},
     steps::minutes,
     tally::Tally,
 };
 
-/// The arguments by which cargo selects everything that is tested.
-pub(crate) const WHOLE: [&str; 3] = ["test", "--workspace", "--all-features"];
+/// The command that selects everything that is tested.
+pub(crate) const WHOLE: &str = "cargo test --workspace --all-features";
 
 /// A test program that cargo has built.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,43 +33,13 @@ pub(crate) struct Program {
 
 /// Builds all test programs.
 pub(crate) fn build() -> Result<Vec<Program>, String> {
-    let mut command = cargo(WHOLE);
-    command.arg("--no-run");
-    let messages = messages(command)?;
+    let messages = output(&mut tool(["build-tests"]));
+    let messages = messages.ok_or("the test programs cannot be built")?;
     let programs: Vec<_> = messages.lines().filter_map(Program::read).collect();
     if programs.is_empty() {
         return Err("cargo built no test program".to_owned());
     }
     Ok(programs)
-}
-
-/// Builds the program that runs beside other clients, and returns its path. With the tests of the
-/// workspace its dependencies have the features of the test programs, so that none is built anew.
-pub(crate) fn peers() -> Result<String, String> {
-    let mut command = cargo(["build", "--workspace", "--all-features", "--tests"]);
-    command.args(["--bin", "redlatch-peers"]);
-    let messages = messages(command)?;
-    let file = format!("redlatch-peers{EXE_SUFFIX}");
-    let mut messages = messages.lines().flat_map(serde_json::from_str::<Value>);
-    let found = messages.find_map(|message| {
-        let path = message["executable"].as_str()?;
-        Path::new(path).ends_with(&file).then(|| path.to_owned())
-    });
-    found.ok_or_else(|| "cargo built no program redlatch-peers".to_owned())
-}
-
-/// Runs a command of cargo that builds, and returns its messages.
-fn messages(mut command: Command) -> Result<String, String> {
-    command.arg("--message-format=json-render-diagnostics");
-    show(&command);
-    let output = command
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|error| cannot_run(&command, &error))?;
-    if !output.status.success() {
-        return Err("the programs cannot be built".to_owned());
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 impl Program {
@@ -102,19 +71,18 @@ impl Program {
         })
     }
 
-    /// Returns the run of this program.
-    pub(crate) fn run(&self, servers: &str, threads: usize) -> Run {
-        let mut command = Command::new(&self.path);
+    /// Returns the run of this program. Others go before it if it is `nice`.
+    pub(crate) fn run(&self, servers: &str, threads: usize, nice: &str) -> Run {
+        let mut command = Command::new("nice");
         command
+            .args(["-n", nice])
+            .arg(&self.path)
             .current_dir(&self.folder)
             .env("CARGO_MANIFEST_DIR", &self.folder)
             .env("REDLATCH_TEST_SERVERS", servers)
             .env("RUST_TEST_THREADS", threads.to_string());
-        let again = format!(
-            "REDLATCH_TEST_SERVERS={servers} cargo {} {} -- --exact",
-            WHOLE.join(" "),
-            self.option
-        );
+        let selected = format!("{WHOLE} {}", self.option);
+        let again = format!("REDLATCH_TEST_SERVERS={servers} {selected} -- --exact");
         Run {
             name: self.name.clone(),
             command,
@@ -172,7 +140,7 @@ impl Run {
         let both = file.try_clone().map_err(broken)?;
         let status = self.command.stdin(Stdio::null()).stdout(file).stderr(both);
         let status = status.status();
-        let status = status.map_err(|error| cannot_run(&self.command, &error))?;
+        let status = status.map_err(|error| format!("it cannot be run: {error}"))?;
         let text = String::from_utf8_lossy(&fs::read(&log).map_err(broken)?).into_owned();
         let mut own = Tally::default();
         text.lines().for_each(|line| own.read(line));
@@ -207,7 +175,7 @@ mod tests {
         assert_eq!(program.folder, Path::new("/r/tests"));
         assert_eq!(program.path, Path::new("/r/target/debug/deps/hermetic-1"));
         assert_eq!(
-            program.run("/a", 2).again,
+            program.run("/a", 2, "0").again,
             "REDLATCH_TEST_SERVERS=/a cargo test --workspace --all-features --test hermetic -- --exact"
         );
         let short = MESSAGE

@@ -1,9 +1,11 @@
 //! The steps of a task, with their results and durations.
 
 use std::{
-    fmt,
+    fmt, thread,
     time::{Duration, Instant},
 };
+
+use crate::command::script;
 
 /// The completed steps, in order. A failed step does not stop later ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,9 +31,44 @@ struct Step {
 }
 
 impl Steps {
-    /// Adds steps that ran beside others.
-    pub(crate) fn add(&mut self, others: Self) {
-        self.done.extend(others.done);
+    /// Runs the steps of both beside each other.
+    pub(crate) fn beside(
+        &mut self,
+        others: impl FnOnce(&mut Self) + Send,
+        own: impl FnOnce(&mut Self),
+    ) {
+        let mut beside = Self::default();
+        thread::scope(|scope| {
+            scope.spawn(|| others(&mut beside));
+            own(self);
+        });
+        self.done.extend(beside.done);
+    }
+
+    /// Runs the steps in these lines, each with its name and the words of a case of `tools.sh`,
+    /// such as `the book: book`. A word that is the first of a pair stands for the second.
+    ///
+    /// Others need a step with `!`: after its failure, only those with `!` directly behind it run.
+    pub(crate) fn follow<'a>(
+        &mut self,
+        lines: impl IntoIterator<Item = &'a str>,
+        words: &[(&str, &str)],
+    ) {
+        let mut is_ready = true;
+        for line in lines {
+            let (name, case) = line.trim().split_once(": ").unwrap_or_default();
+            let needed = name.strip_prefix('!');
+            if needed.is_none() && !is_ready {
+                return;
+            }
+            let meant = |word: &'a str| {
+                let known = words.iter().find(|(known, _)| *known == word);
+                known.map_or(word, |(_, value)| *value)
+            };
+            let words = case.split(' ').map(meant);
+            let ran = self.run(needed.unwrap_or(name), || script(words));
+            is_ready &= ran.is_some() || needed.is_none();
+        }
     }
 
     /// Runs a step, measures it, and returns its value if it succeeds.

@@ -7,9 +7,8 @@ use std::{
 };
 
 use crate::{
-    command::{cargo, script, yielding},
+    command::{script, tool},
     programs::{self, Program, Run, WHOLE},
-    python,
     servers::{self, Server},
     steps::Steps,
     tally::Tally,
@@ -79,14 +78,12 @@ pub(crate) fn run(depth: Depth, steps: &mut Steps) -> Result<Tally, String> {
     println!("on two idle cores, builds take about 4 and 2 min by day, and then tests 6 min");
     let built = steps.run("test programs", programs::build);
     let simulator = steps.run("simulator", || script(["build-sim"]));
-    let simulated = thread::scope(|scope| {
-        let simulator = scope.spawn(|| {
-            let mut own = Steps::default();
-            if simulator.is_some() {
-                simulate(depth, &mut own);
-            }
-            own
-        });
+    let simulate = |steps: &mut Steps| {
+        if simulator.is_some() {
+            simulate(depth, steps);
+        }
+    };
+    steps.beside(simulate, |steps| {
         if let Some(built) = built {
             let chosen = match depth {
                 Depth::Day => servers::oldest_and_newest(&found),
@@ -97,9 +94,7 @@ pub(crate) fn run(depth: Depth, steps: &mut Steps) -> Result<Tally, String> {
                 programs::run_lanes(lanes, &mut tally)
             });
         }
-        simulator.join()
     });
-    steps.add(simulated.map_err(|_| "the simulator's steps panicked")?);
     Ok(tally)
 }
 
@@ -113,20 +108,16 @@ fn simulate(depth: Depth, steps: &mut Steps) {
         Depth::Night => (night() * 5_000, ["5000", "2000", "150", "2"]),
     };
     let runs = format!(
-        "simulator, seeds: --seed {first} --seeds {seeds}\n\
-         simulator, doubled requests: --fault doubled --seeds {scenarios}\n\
-         simulator, planted faults: --mutants --at-most {faults}\n\
-         simulator, scenarios: --scenarios --seeds {scenarios}\n\
-         simulator, expected violations: --expected --seeds {scenarios}\n\
-         small worlds: --small {ticks}\n\
-         small worlds, planted faults: --small 2 --mutants"
+        "simulator, seeds: sim --seed {first} --seeds {seeds}\n\
+         simulator, doubled requests: sim --fault doubled --seeds {scenarios}\n\
+         simulator, planted faults: sim --mutants --at-most {faults}\n\
+         simulator, scenarios: sim --scenarios --seeds {scenarios}\n\
+         simulator, expected violations: sim --expected --seeds {scenarios}\n\
+         small worlds: sim --small {ticks}\n\
+         small worlds, planted faults: sim --small 2 --mutants"
     );
     let by_day = runs.lines().count() - usize::from(depth == Depth::Day);
-    for run in runs.lines().take(by_day) {
-        let (name, args) = run.split_once(": ").unwrap_or_default();
-        let args = ["sim"].into_iter().chain(args.split(' '));
-        steps.run(name, || script(args));
-    }
+    steps.follow(runs.lines().take(by_day), &[]);
 }
 
 /// Returns the number of the day.
@@ -159,14 +150,10 @@ pub(crate) fn lanes(
     let mut waiting = Vec::new();
     for program in built {
         match place(program) {
-            None => {
-                let mut run = program.run(&all, cores);
-                run.command = yielding(run.command);
-                computing.push(prepared(run));
-            }
+            None => computing.push(prepared(program.run(&all, cores, "4"))),
             Some(place) => {
                 let threads = WAITING[place].1 * cores;
-                let run = prepared(program.run(&chosen, threads));
+                let run = prepared(program.run(&chosen, threads, "0"));
                 waiting.push((place, run));
             }
         }
@@ -177,28 +164,9 @@ pub(crate) fn lanes(
 
 /// Returns the run of the examples in the documentation.
 fn documentation() -> Run {
-    let mut command = yielding(cargo(WHOLE));
-    command.args(["--doc", "--no-fail-fast"]);
     Run {
         name: "documentation".to_owned(),
-        command,
-        again: format!("cargo {} --doc --", WHOLE.join(" ")),
-    }
-}
-
-/// Runs the tests of the Python client, a few hundred holds of both clients side by side, and a
-/// short deploy from two other libraries.
-pub(crate) fn python(peers: &str, servers: &str, steps: &mut Steps) {
-    let tested = steps.run("python client", || python::test(servers));
-    if tested.is_some() {
-        steps.run("rust beside python", || {
-            script(["beside-python", peers, servers, "200"])
-        });
-        // The libraries that need no other toolchain. `check peers` has all of them.
-        let only = ["--only", "redis-py", "--only", "rslock"];
-        steps.run("beside redis-py and rslock", || {
-            let deploy = ["beside-libraries", peers, servers, "300", "4"];
-            script([&deploy[..], &only].concat())
-        });
+        command: tool(["doc-tests"]),
+        again: format!("{WHOLE} --doc --"),
     }
 }

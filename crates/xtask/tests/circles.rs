@@ -1,9 +1,12 @@
 //! Checks that the files of a folder import each other in one direction, as
 //! `docs/contributing/architecture.md` requires.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+};
 
-use crate::tree::{Tracked, code, sources};
+use crate::tree::{code, sources};
 
 /// A hold keeps its client alive, and the client has the table of its holds.
 const BOTH_WAYS: [&str; 2] = ["hold", "context"];
@@ -20,16 +23,12 @@ fn files_of_a_folder_import_in_one_direction() {
             folder => folder,
         };
         let mut edges = core.edges(folder);
-        assert!(edges.values().any(|to| !to.is_empty()), "{folder} is read");
+        assert!(!edges.is_empty(), "{folder} is read");
         if folder == "engine" {
-            let [from, to] = BOTH_WAYS;
-            let excepted = edges.get_mut(from).is_some_and(|edges| edges.remove(to));
-            assert!(
-                excepted,
-                "{from} no longer imports {to}: drop the exception"
-            );
+            let excepted = edges.remove(&BOTH_WAYS.map(str::to_owned));
+            assert!(excepted, "drop the exception, which exists no longer");
         }
-        let circles = in_circles(&edges);
+        let circles = in_circles(edges);
         assert!(circles.is_empty(), "{folder}: {circles:#?}");
     }
 }
@@ -55,39 +54,46 @@ fn folders_of_the_core_import_downwards() {
 
 #[test]
 fn circle_of_two_files_is_found() {
-    let folder = Sources::of(&[
+    let folder = Sources::of([
         ("folder", "mod a;\nmod b;\nmod c;\npub(crate) use b::B;\n"),
         ("folder::a", "use super::{B, c::C};\n"),
         ("folder::b", "fn b() -> super::a::A;\n"),
         ("folder::c", "use std::fmt;\n// use super::a::A;\n"),
     ]);
-    let circles = in_circles(&folder.edges("folder"));
-    let named = |pair: [&str; 2]| pair.map(str::to_owned);
-    assert_eq!(circles, [named(["a", "b"]), named(["b", "a"])]);
+    let both = [["a", "b"], ["b", "a"]].map(|edge| edge.map(str::to_owned));
+    assert_eq!(in_circles(folder.edges("folder")), Edges::from(both));
 }
 
 #[test]
 fn module_that_declares_and_uses_its_files_is_part_of_a_circle() {
-    let folder = Sources::of(&[
+    let folder = Sources::of([
         ("folder", "mod a;\nuse self::a::A;\nstruct World(A);\n"),
         ("folder::a", "use super::World;\n"),
     ]);
-    assert_eq!(in_circles(&folder.edges("folder")).len(), 2);
+    assert_eq!(in_circles(folder.edges("folder")).len(), 2);
 }
 
 #[test]
 fn circle_through_a_nested_file_is_found() {
-    let folder = Sources::of(&[
+    let folder = Sources::of([
         ("folder", "mod a;\nmod b;\n"),
         ("folder::a", "mod c;\n"),
         ("folder::a::c", "use super::super::b::B;\nuse super::own;\n"),
         ("folder::b", "use super::a::A;\n"),
     ]);
-    assert_eq!(in_circles(&folder.edges("folder")).len(), 2);
+    assert_eq!(in_circles(folder.edges("folder")).len(), 2);
 }
 
-/// File → the files of the same folder that it imports from.
-type Edges = BTreeMap<String, BTreeSet<String>>;
+#[test]
+fn paths_of_all_kinds_are_found() {
+    let code = "pub(crate) use a::{\n    b::{self, C as D},\n    *,\n};\n\
+        fn e(_: &crate::f::G) { super::h(1, \"use i\"); }\nuse j;\n";
+    let found = "a::b::self a::b::C a:: crate::f::G super::h j";
+    assert_eq!(paths(code).join(" "), found);
+}
+
+/// The imports between the files of a folder: the file that imports, and the other.
+type Edges = BTreeSet<[String; 2]>;
 
 /// The code of a crate by module, without comments and tests.
 struct Sources {
@@ -100,29 +106,21 @@ impl Sources {
     fn core() -> Self {
         let root = "crates/redlatch-core/src";
         let is_test = |part: &str| ["tests", "tests.rs", "threads.rs"].contains(&part);
-        let mut files = Vec::new();
-        for Tracked { name, text } in sources(root) {
-            let path = &name[root.len() + 1..];
-            if !path.split('/').any(is_test) {
-                let module = path.trim_end_matches(".rs").replace('/', "::");
-                files.push((module, text));
-            }
-        }
-        let files: Vec<_> = files
-            .iter()
-            .map(|(module, text)| (&**module, &**text))
-            .collect();
-        Self::of(&files)
+        let files = sources(root).into_iter().filter_map(|file| {
+            let path = &file.name[root.len() + 1..];
+            let module = path.trim_end_matches(".rs").replace('/', "::");
+            (!path.split('/').any(is_test)).then_some((module, file.text))
+        });
+        Self::of(files)
     }
 
-    fn of(files: &[(&str, &str)]) -> Self {
-        let module = |path: &str| match path.strip_suffix("::mod").unwrap_or(path) {
-            "lib" => String::new(),
-            module => module.to_owned(),
-        };
-        let files = files
-            .iter()
-            .map(|(path, text)| (module(path), code(text).join("\n")));
+    fn of<T: AsRef<str>>(files: impl IntoIterator<Item = (T, T)>) -> Self {
+        let files = files.into_iter().map(|(path, text)| {
+            let path = path.as_ref();
+            let module = path.strip_suffix("::mod").unwrap_or(path);
+            let module = if module == "lib" { "" } else { module };
+            (module.to_owned(), code(text.as_ref()).join("\n"))
+        });
         let (files, exports) = (files.collect(), BTreeMap::new());
         let mut sources = Self { files, exports };
         sources.exports = sources.exports("");
@@ -189,7 +187,7 @@ impl Sources {
             };
             let paths = paths(code);
             let to = paths.iter().filter_map(target).filter(|to| to != file);
-            edges.entry(file.to_owned()).or_default().extend(to);
+            edges.extend(to.map(|to| [file.to_owned(), to]));
         }
         edges
     }
@@ -208,84 +206,65 @@ fn join(module: &str, path: &str) -> String {
 }
 
 fn is_item(line: &str) -> bool {
-    let line = line.trim_start();
-    let line = line
-        .strip_prefix("pub(crate) ")
-        .or_else(|| line.strip_prefix("pub "))
-        .unwrap_or(line);
+    let line = line.trim_start().trim_start_matches("pub(crate) ");
+    let line = line.trim_start_matches("pub ");
     let mut starts = "impl ,struct ,enum ,trait ,fn ,async fn ,const ".split(',');
     starts.any(|start| line.starts_with(start))
 }
 
 /// Returns the paths of all imports, and the paths in the code with `super` or `crate`.
 fn paths(code: &str) -> Vec<String> {
-    let mut paths = Vec::new();
-    let mut statements = code.split(';');
-    for statement in &mut statements {
-        let import = statement.rsplit('\n').rev().skip_while(|line| {
-            let line = line.trim_start();
-            !(line.starts_with("use ") || line.starts_with("pub") && line.contains(" use "))
-        });
-        let import: String = import.collect();
-        if let Some((_, import)) = import.split_once("use ") {
-            expand("", import, &mut paths);
+    let (mut paths, mut path) = (Vec::new(), String::new());
+    // In an import such as `use a::{b, c::{d, e as f}};`, what stands before each open brace.
+    let mut before: Vec<String> = Vec::new();
+    let is_end = |letter: char| !(letter.is_alphanumeric() || "_:".contains(letter));
+    for line in code.lines() {
+        let mut line = line.trim_start();
+        if let Some((visibility, import)) = line.split_once("use ")
+            && (visibility.is_empty() || visibility.starts_with("pub") && visibility.ends_with(' '))
+        {
+            (line, before) = (import, vec![String::new()]);
         }
-    }
-    for start in ["super::", "crate::"] {
-        for (at, _) in code.match_indices(start) {
-            let path = code[at..].chars();
-            let path: String = path
-                .take_while(|letter| letter.is_alphanumeric() || "_:".contains(*letter))
-                .collect();
-            paths.push(path.trim_end_matches(':').to_owned());
+        for piece in line.split_inclusive(is_end) {
+            let part = piece.trim_end_matches(is_end);
+            let Some(start) = before.last() else {
+                if part.starts_with("super::") || part.starts_with("crate::") {
+                    paths.push(part.trim_end_matches(':').to_owned());
+                }
+                continue;
+            };
+            // Behind the path, there may be another name for it.
+            if path.is_empty() && (!part.is_empty() || piece == "*") {
+                path = format!("{start}{part}");
+            }
+            match &piece[part.len()..] {
+                "{" => before.push(mem::take(&mut path)),
+                end @ ("," | "}" | ";") => {
+                    paths.extend(Some(mem::take(&mut path)).filter(|path| !path.is_empty()));
+                    match end {
+                        "}" => drop(before.pop()),
+                        ";" => before.clear(),
+                        _ => {}
+                    }
+                }
+                _ => {}
+            }
         }
     }
     paths
 }
 
-/// Adds each path of an import tree such as `a::{b, c::{d, e as f}}`.
-fn expand(before: &str, tree: &str, paths: &mut Vec<String>) {
-    let tree = tree.trim();
-    let Some((head, rest)) = tree.split_once('{') else {
-        let path = tree.split(" as ").next().unwrap_or_default();
-        paths.push(format!("{before}{path}"));
-        return;
-    };
-    let before = format!("{before}{}", head.trim());
-    let rest = rest.strip_suffix('}').unwrap_or(rest);
-    let (mut depth, mut start) = (0, 0);
-    for (at, letter) in rest.char_indices().chain([(rest.len(), ',')]) {
-        match letter {
-            '{' => depth += 1,
-            '}' => depth -= 1,
-            ',' if depth == 0 => {
-                if !rest[start..at].trim().is_empty() {
-                    expand(&before, &rest[start..at], paths);
-                }
-                start = at + 1;
-            }
-            _ => {}
+/// Returns the imports that lead from one circle to another, or are part of one.
+fn in_circles(mut edges: Edges) -> Edges {
+    loop {
+        let is_between = |[from, to]: &&[String; 2]| {
+            let leads_on = edges.iter().any(|[next, _]| next == to);
+            leads_on && edges.iter().any(|[_, last]| last == from)
+        };
+        let left: Edges = edges.iter().filter(is_between).cloned().collect();
+        if left.len() == edges.len() {
+            return left;
         }
+        edges = left;
     }
-}
-
-/// Returns the imports that are part of a cycle.
-fn in_circles(edges: &Edges) -> Vec<[String; 2]> {
-    let leads_back = |from: &String, to: &String| {
-        let (mut seen, mut next) = (BTreeSet::new(), vec![to]);
-        while let Some(file) = next.pop() {
-            if file == from {
-                return true;
-            }
-            if seen.insert(file) {
-                next.extend(edges.get(file).into_iter().flatten());
-            }
-        }
-        false
-    };
-    let all = edges
-        .iter()
-        .flat_map(|(from, to)| to.iter().map(move |to| (from, to)));
-    let back = all.filter(|(from, to)| leads_back(from, to));
-    back.map(|(from, to)| [from.clone(), to.clone()]).collect()
 }

@@ -63,6 +63,15 @@ fn first_page_is_short() {
     assert!((50..=200).contains(&lines), "{lines} lines");
 }
 
+/// `cargo xtask check archives` runs it.
+#[test]
+fn readme_begins_with_a_program() {
+    let readme = read("README.md");
+    let (_, program) = readme.split_once("\n```rust\n").unwrap();
+    let (program, _) = program.split_once("\n```").unwrap();
+    assert!(program.contains("fn main()"), "{program}");
+}
+
 #[test]
 fn every_invariant_names_what_exists() {
     let table = rows("docs/contributing/architecture.md", "invariant");

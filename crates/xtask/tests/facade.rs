@@ -1,7 +1,7 @@
 //! Checks what a reader of the documentation relies on who knows only the crate `redlatch`: pages
 //! that cannot fall behind the code, and examples to paste.
 
-use crate::tree::{files, read, tracked};
+use crate::tree::{manifests, read, tracked};
 
 #[test]
 fn page_of_the_builder_has_every_option() {
@@ -54,12 +54,8 @@ fn examples_need_no_crate_but_the_facade() {
 #[test]
 fn published_pages_have_all_features() {
     let mut published = 0;
-    for name in files() {
-        let crates = name.starts_with("crates/") || name == "lua/Cargo.toml";
-        if !crates || !name.ends_with("/Cargo.toml") {
-            continue;
-        }
-        let manifest = read(&name);
+    let lua = ("redlatch-lua".to_owned(), read("lua/Cargo.toml"));
+    for (name, manifest) in manifests().into_iter().chain([lua]) {
         if manifest.contains("publish = false") {
             continue;
         }

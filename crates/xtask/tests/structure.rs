@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::tree::{code, files, read, sources};
+use crate::tree::{code, manifests, read, sources};
 
 #[test]
 fn protocol_uses_std_only() {
@@ -240,16 +240,6 @@ fn lines(folder: &str) -> Vec<(String, String)> {
         code.map(|line| (file.name.clone(), line.to_owned()))
     });
     lines.collect()
-}
-
-/// Returns the name and the manifest of each crate.
-fn manifests() -> Vec<(String, String)> {
-    let names = files().into_iter().filter_map(|file| {
-        let name = file.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?;
-        (!name.contains('/')).then(|| name.to_owned())
-    });
-    let manifest = |name: &String| read(&format!("crates/{name}/Cargo.toml"));
-    names.map(|name| (name.clone(), manifest(&name))).collect()
 }
 
 /// Returns the names under `[dependencies]`.

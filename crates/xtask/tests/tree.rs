@@ -57,6 +57,16 @@ pub(crate) fn files() -> BTreeSet<String> {
     files
 }
 
+/// Returns the name and the manifest of each crate.
+pub(crate) fn manifests() -> Vec<(String, String)> {
+    let names = files().into_iter().filter_map(|file| {
+        let name = file.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?;
+        (!name.contains('/')).then(|| name.to_owned())
+    });
+    let manifest = |name: &String| read(&format!("crates/{name}/Cargo.toml"));
+    names.map(|name| (name.clone(), manifest(&name))).collect()
+}
+
 /// Reads all files with an ending.
 pub(crate) fn tracked(ending: &str) -> Vec<Tracked> {
     let ending = format!(".{ending}");

@@ -1,9 +1,10 @@
 //! What every server has to do, embedded or real, alone or one of several. Each behaviour is
 //! written once; the test program `behaviours` runs them on the servers that there are.
 //!
-//! A behaviour is an `async fn(&Backend)`, or `async fn(&Fleet)` where it needs several servers
-//! that do not know of each other. A module lists its behaviours with `behaviours!` or
-//! `fleet_behaviours!`, and [`all`] lists the modules.
+//! A behaviour is an `async fn` of what it needs: the `&Backend`, or the `&Fleet` of several
+//! servers that do not know of each other, clients of its own, objects. The module `given` makes
+//! them, and checks in the end that nothing is left. A module lists its behaviours with
+//! `behaviours!` or `fleet_behaviours!`, and [`all`] lists the modules.
 
 // Behaviours say what they expect, and real servers need real clocks and tasks.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
@@ -11,16 +12,23 @@
 use futures_util::future::LocalBoxFuture;
 use redlatch_tests::backend::Backend;
 
-/// Lists the behaviours of a module, each below its [`Place`].
+/// Lists the behaviours of a module, each below its [`Place`]. After each, the function `left`
+/// checks what it has left.
 macro_rules! behaviours {
-    ($($place:ident: $($behaviour:ident),+);+ $(;)?) => {
+    (left $left:path; $($place:ident: $($behaviour:ident),+);+ $(;)?) => {
         pub(crate) const CASES: &[crate::Case] = &[$($(crate::Case {
             module: module_path!(),
             function: stringify!($behaviour),
             run: crate::Run::Backend(crate::Place::$place, |backend| {
-                Box::pin($behaviour(backend))
+                Box::pin(async move {
+                    let ground = crate::given::Behaves::run($behaviour, backend).await;
+                    $left(&ground).await;
+                })
             }),
         }),+),+];
+    };
+    ($($listed:tt)+) => {
+        behaviours! { left crate::given::nothing; $($listed)+ }
     };
 }
 
@@ -30,15 +38,29 @@ macro_rules! fleet_behaviours {
         pub(crate) const CASES: &[crate::Case] = &[$(crate::Case {
             module: module_path!(),
             function: stringify!($behaviour),
-            run: crate::Run::Fleet($count, |fleet| Box::pin($behaviour(fleet))),
+            run: crate::Run::Fleet($count, |fleet| {
+                Box::pin(async move {
+                    crate::given::Behaves::run($behaviour, fleet).await;
+                })
+            }),
         }),+];
+    };
+}
+
+/// Lists the behaviours of modules, by their parents.
+macro_rules! cases {
+    ($($parent:ident: $($module:ident),+;)+) => {
+        [$($($parent::$module::CASES),+),+]
     };
 }
 
 pub mod compat;
 pub mod election;
+mod every_kind;
 pub mod fair;
 pub mod fence;
+mod given;
+pub mod holds;
 pub mod latch;
 pub mod limit;
 pub mod lock;
@@ -112,41 +134,20 @@ impl Case {
 
 /// Returns all behaviours.
 pub fn all() -> impl Iterator<Item = Case> {
-    let modules = [
-        compat::redisson::CASES,
-        compat::set_nx::CASES,
-        election::failing::CASES,
-        election::leading::CASES,
-        election::observing::CASES,
-        election::tasks::CASES,
-        fair::dead::CASES,
-        fair::load::CASES,
-        fair::order::CASES,
-        fence::behaviour::CASES,
-        latch::behaviour::CASES,
-        latch::waiting::CASES,
-        limit::behaviour::CASES,
-        limit::waiting::CASES,
-        lock::behaviour::CASES,
-        lock::loss::CASES,
-        lock::waiting::CASES,
-        merging::CASES,
-        multi::mixes::CASES,
-        multi::multi_lock::CASES,
-        multi::red_lock::CASES,
-        multi::striped::CASES,
-        notes::CASES,
-        objects::CASES,
-        once::behaviour::CASES,
-        once::serve::CASES,
-        permits::behaviour::CASES,
-        releases::CASES,
-        rwlock::behaviour::CASES,
-        rwlock::crowd::CASES,
-        rwlock::fairness::CASES,
-        rwlock::upgrade::CASES,
-        semaphore::behaviour::CASES,
-        semaphore::waiting::CASES,
-    ];
+    let modules = cases! {
+        compat: redisson, set_nx;
+        election: failing, leading, observing, tasks;
+        fair: dead, load, order;
+        fence: behaviour;
+        latch: behaviour, waiting;
+        limit: behaviour, waiting;
+        lock: behaviour, loss, waiting;
+        multi: mixes, multi_lock, red_lock, striped;
+        once: behaviour, serve;
+        permits: behaviour;
+        rwlock: behaviour, crowd, fairness, upgrade;
+        semaphore: behaviour, waiting;
+        crate: every_kind, merging, notes, objects, releases;
+    };
     modules.into_iter().flatten().copied()
 }

@@ -1,14 +1,28 @@
 //! What most tests use.
 
 pub use std::time::Duration;
+pub(crate) use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::{SystemTime, UNIX_EPOCH},
+};
 
-use redlatch::{Client, Error, ErrorKind};
+pub(crate) use futures_util::future::{join_all, try_join_all};
+pub use redlatch::Client;
+pub(crate) use redlatch::{
+    Election, Error, ErrorKind, HoldState, Lock, Lockable, LossCause, MultiLock, Released, Term,
+    once::{Job, JobRun, Once},
+};
 pub use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
     wait::{GENEROUS, eventually, wait_for},
 };
-use tokio::task::JoinHandle;
 pub use tokio::time::Instant;
+pub(crate) use tokio::{sync::Notify, task::JoinHandle, time::timeout};
+
+pub(crate) use crate::given::Emptied;
 
 pub const MS: Duration = Duration::from_millis(1);
 pub const SECOND: Duration = Duration::from_secs(1);
@@ -37,6 +51,14 @@ pub async fn preloaded<const N: usize>() -> (Backend, [Client; N]) {
     (backend, clients)
 }
 
+/// Starts so many tasks.
+pub fn spawned<F>(many: usize, task: impl FnMut(usize) -> F) -> Vec<JoinHandle<F::Output>>
+where
+    F: Future<Output: Send + 'static> + Send + 'static,
+{
+    (0..many).map(task).map(tokio::spawn).collect()
+}
+
 /// Waits for the end of each task, and returns what they returned.
 pub async fn finished<T>(tasks: impl IntoIterator<Item = JoinHandle<T>>) -> Vec<T> {
     let mut ended = Vec::new();
@@ -44,6 +66,20 @@ pub async fn finished<T>(tasks: impl IntoIterator<Item = JoinHandle<T>>) -> Vec<
         ended.push(task.await.unwrap());
     }
     ended
+}
+
+/// Closes the client once `work` has begun, and returns what `work` returns.
+pub async fn closed_beside<T>(
+    client: &Client,
+    grace: Duration,
+    begun: &Notify,
+    work: impl Future<Output = T>,
+) -> T {
+    let close = async {
+        begun.notified().await;
+        client.close(grace).await;
+    };
+    tokio::join!(work, close).0
 }
 
 /// Checks that a call ended with an error of this kind.

@@ -2,8 +2,7 @@
 
 use std::pin::Pin;
 
-use futures_util::future::join_all;
-use redlatch::{Client, Error, PermitExpirableSemaphore, PermitId};
+use redlatch::{PermitExpirableSemaphore, PermitId};
 use redlatch_tests::wait::unique_name;
 
 use crate::prelude::*;
@@ -24,62 +23,41 @@ pub struct Way {
     pub try_lock: fn(&Client, &str) -> Acquiring,
 }
 
-macro_rules! way {
-    ($kind:literal, $handle:expr, $lock:ident, $try_lock:ident) => {
-        Way {
+/// Makes the ways of these handles, with the methods that wait and that try, and that of permits.
+macro_rules! ways {
+    ($($kind:literal: |$client:ident, $of:ident| $handle:expr, $lock:ident, $try_lock:ident;)+) => {
+        [$(Way {
             kind: $kind,
-            lock: |client, name| {
-                let handle: fn(&Client, &str) -> _ = $handle;
-                let acquiring = handle(client, name).$lock();
+            lock: |$client, $of| {
+                let acquiring = $handle.$lock();
                 Box::pin(async move { acquiring.await.map(|guard| Some(Box::new(guard) as Guard)) })
             },
-            try_lock: |client, name| {
-                let handle: fn(&Client, &str) -> _ = $handle;
-                let acquiring = handle(client, name).$try_lock();
+            try_lock: |$client, $of| {
+                let acquiring = $handle.$try_lock();
                 Box::pin(async move {
                     let guard = acquiring.await?;
                     Ok(guard.map(|guard| Box::new(guard) as Guard))
                 })
             },
-        }
+        },)+ Way {
+            kind: "permits",
+            lock: |client, name| permits(client, name, false),
+            try_lock: |client, name| permits(client, name, true),
+        }]
     };
 }
 
-pub const WAYS: [Way; 6] = [
-    way!("lock", |client, name| client.lock(name), lock, try_lock),
-    way!(
-        "fair",
-        |client, name| client.fair_lock(name),
-        lock,
-        try_lock
-    ),
-    way!(
-        "write",
-        |client, name| client.read_write_lock(name),
-        write,
-        try_write
-    ),
-    way!(
-        "semaphore",
-        |client, name| client.semaphore(name).permits_if_unset(1),
-        acquire,
-        try_acquire
-    ),
-    way!(
-        "multi",
-        |client, name| {
-            let (first, second) = (client.lock(name), client.lock(format!("{name}:2")));
-            client.multi_lock(&[&first, &second])
-        },
-        lock,
-        try_lock
-    ),
-    Way {
-        kind: "permits",
-        lock: |client, name| permits(client, name, false),
-        try_lock: |client, name| permits(client, name, true),
-    },
-];
+pub const WAYS: [Way; 6] = ways! {
+    "lock": |client, name| client.lock(name), lock, try_lock;
+    "fair": |client, name| client.fair_lock(name), lock, try_lock;
+    "write": |client, name| client.read_write_lock(name), write, try_write;
+    "semaphore": |client, name| client.semaphore(name).permits_if_unset(1), acquire, try_acquire;
+    "multi": |client, name| two(client, name), lock, try_lock;
+};
+
+fn two(client: &Client, name: &str) -> MultiLock {
+    client.multi_lock(&[&client.lock(name), &client.lock(format!("{name}:2"))])
+}
 
 /// A permit with an id. When dropped it is given back, by one who insists.
 struct Permit(PermitExpirableSemaphore, Option<PermitId>);
@@ -108,14 +86,12 @@ fn permits(client: &Client, name: &str, once: bool) -> Acquiring {
 }
 
 /// Whoever lets go and asks again at once has let go by then.
-async fn dropped_guard_frees_the_name_for_the_next_try_of_its_client(backend: &Backend) {
-    let client = backend.client().await;
+async fn dropped_guard_frees_the_name_for_the_next_try_of_its_client(client: Client) {
     for way in guarded() {
         let_go_and_try(&way, &client, 1000).await;
     }
     // Several at once keep the releaser busy.
-    let rounds = (0..8).map(|_| let_go_and_try(&WAYS[0], &client, 300));
-    join_all(rounds).await;
+    join_all((0..8).map(|_| let_go_and_try(&WAYS[0], &client, 300))).await;
 }
 
 /// The ways whose guards give back in the background.

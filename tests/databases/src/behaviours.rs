@@ -10,6 +10,27 @@ use redlatch_fence::sql::{self, RowWrite};
 
 use crate::{Database, Deadlock};
 
+/// Makes a test of each behaviour in a database, in a space of its own.
+#[macro_export]
+macro_rules! tests {
+    ($database:ident) => {
+        $crate::tests! {
+            $database:
+            update_tells_written_fenced_absent_and_unchanged,
+            upsert_tells_written_and_fenced,
+            mark_refuses_and_never_falls,
+            later_transaction_waits_and_the_earlier_is_refused_after_it,
+            late_transactions_are_refused_under_load,
+        }
+    };
+    ($database:ident: $($name:ident,)*) => {
+        $(#[test]
+        fn $name() {
+            $crate::behaviours::$name::<$database>(stringify!($name));
+        })*
+    };
+}
+
 /// Returns a token.
 #[must_use]
 pub const fn token(number: u64) -> Token {
@@ -36,21 +57,18 @@ pub fn update_tells_written_fenced_absent_and_unchanged<D: Database>(space: &str
         let outcome = database.update("x", value, token(by));
         (outcome, database.value("x").unwrap())
     };
-    let now = |outcome, value: &str| (outcome, value.to_owned());
-    assert_eq!(
-        update("b", 5),
-        now(RowWrite::Written, "b"),
-        "the same holder"
-    );
-    assert_eq!(update("b", 5), now(RowWrite::Written, "b"), "unchanged");
-    assert_eq!(update("c", 4), now(fenced(5), "b"));
-    assert_eq!(
-        update("b", 4),
-        now(fenced(5), "b"),
-        "not taken for unchanged"
-    );
-    assert_eq!(update("d", 9), now(RowWrite::Written, "d"));
-    assert_eq!(update("e", 8), now(fenced(9), "d"));
+    for (value, by, outcome, left) in [
+        // The same holder, unchanged, and what is not taken for unchanged.
+        ("b", 5, RowWrite::Written, "b"),
+        ("b", 5, RowWrite::Written, "b"),
+        ("c", 4, fenced(5), "b"),
+        ("b", 4, fenced(5), "b"),
+        ("d", 9, RowWrite::Written, "d"),
+        ("e", 8, fenced(9), "d"),
+    ] {
+        let expected = (outcome, left.to_owned());
+        assert_eq!(update(value, by), expected, "{value} {by}");
+    }
 }
 
 /// An insert or update tells whether it was fenced.
@@ -141,10 +159,8 @@ pub fn late_transactions_are_refused_under_load<D: Database>(space: &str) {
     let tokens = first.numbers("SELECT token FROM log ORDER BY at");
     println!("{} written, {refused} refused", tokens.len());
     assert_eq!(tokens.len() as u64 + refused, 4 * 50);
-    assert!(
-        tokens.len() > 1 && refused > 0 && tokens.is_sorted(),
-        "{tokens:?}"
-    );
+    let fits = tokens.len() > 1 && refused > 0 && tokens.is_sorted();
+    assert!(fits, "{tokens:?}");
 }
 
 /// Writes 50 times, with tokens that rise on the whole. Returns how many writes were refused.

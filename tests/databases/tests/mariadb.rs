@@ -1,28 +1,9 @@
 //! The statements of MariaDB, on a real database.
 
-use redlatch_databases::{
-    Database, MariaDb,
-    behaviours::{self, token},
-};
+use redlatch_databases::{Database, MariaDb, behaviours::token};
 use redlatch_fence::sql::RowWrite;
 
-/// Makes a test of each behaviour, in a space of its own.
-macro_rules! tests {
-    ($($name:ident,)*) => {
-        $(#[test]
-        fn $name() {
-            behaviours::$name::<MariaDb>(stringify!($name));
-        })*
-    };
-}
-
-tests!(
-    update_tells_written_fenced_absent_and_unchanged,
-    upsert_tells_written_and_fenced,
-    mark_refuses_and_never_falls,
-    later_transaction_waits_and_the_earlier_is_refused_after_it,
-    late_transactions_are_refused_under_load,
-);
+redlatch_databases::tests!(MariaDb);
 
 /// Zero affected rows means fenced, absent or unchanged, and one affected row means written,
 /// fenced or unchanged, as the connection has it. The returned token tells them apart.

@@ -31,10 +31,8 @@ pub(crate) async fn serve(args: &[String]) -> Outcome {
     while stdin().read_line(&mut line)? > 0 {
         let words: Vec<_> = line.split_whitespace().collect();
         let answer = peer.execute(&words).await;
-        println!(
-            "{}",
-            answer.unwrap_or_else(|error| format!("error {error}"))
-        );
+        let answer = answer.unwrap_or_else(|error| format!("error {error}"));
+        println!("{answer}");
         if words.first() == Some(&"work") {
             return Ok(());
         }

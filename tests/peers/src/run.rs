@@ -77,24 +77,19 @@ fn report(kind: &str, binary: &ServerBinary, mut history: History) -> Result<(),
     history
         .check()
         .map_err(|error| format!("{kind}: {error}"))?;
-    println!(
-        "{kind} lock on {binary}: {} holds, {} lost and told",
-        history.holds.len(),
-        history.lost
-    );
+    let (holds, lost) = (history.holds.len(), history.lost);
+    println!("{kind} lock on {binary}: {holds} holds, {lost} lost and told");
     for (from, to) in [("rust", "python"), ("python", "rust")] {
         let (count, least) = history.hand_overs(from, to);
-        println!(
-            "  {from} to {to}: {count} times, the fastest in {} µs",
-            least / 1000
-        );
+        let fastest = least / 1000;
+        println!("  {from} to {to}: {count} times, the fastest in {fastest} µs");
         if count == 0 || least >= RECHECK {
             return Err(format!(
                 "{kind}: {from} never handed over to {to} by a message"
             ));
         }
     }
-    if history.lost == 0 {
+    if lost == 0 {
         return Err(format!("{kind}: no suspended holder was told of its loss"));
     }
     Ok(())

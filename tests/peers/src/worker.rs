@@ -2,7 +2,7 @@
 
 use std::{error::Error, time::Duration};
 
-use redlatch::{Client, Held};
+use redlatch::{Client, Held, Lockable};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Returns the monotonic clock of the machine, in ns.
@@ -20,16 +20,15 @@ pub(crate) async fn work(args: &[String]) -> Result<(), Box<dyn Error>> {
     };
     let lease = Duration::from_millis(lease.parse()?);
     let client = Client::connect(url).await?;
+    let lock: Box<dyn Lockable> = if kind == "fair" {
+        Box::new(client.fair_lock(name))
+    } else {
+        Box::new(client.lock(name))
+    };
     loop {
-        if kind == "fair" {
-            let guard = client.fair_lock(name).lock().renewed_lease(lease).await?;
-            hold(&guard).await;
-            guard.release().await?;
-        } else {
-            let guard = client.lock(name).lock().renewed_lease(lease).await?;
-            hold(&guard).await;
-            guard.release().await?;
-        }
+        let guard = lock.lock().renewed_lease(lease).await?;
+        hold(&guard).await;
+        guard.release().await?;
     }
 }
 

@@ -104,12 +104,10 @@ impl Kind for ReadWrite {
             "holders": |lock| lock.holders();
             "force_release": |lock| lock.force_release();
         };
-        calls.push(Call::of_hold("upgrade", async move {
-            upgradable.upgrade().await
-        }));
-        calls.push(Call::of_hold("downgrade", async move {
-            write.downgrade().await
-        }));
+        let upgrade = async move { upgradable.upgrade().await };
+        let downgrade = async move { write.downgrade().await };
+        calls.push(Call::of_hold("upgrade", upgrade));
+        calls.push(Call::of_hold("downgrade", downgrade));
         calls
     }
 

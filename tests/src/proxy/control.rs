@@ -70,7 +70,7 @@ pub(super) struct State {
 impl State {
     /// The number of bytes in this direction after which a connection is to be closed.
     pub(super) const fn cut(&mut self, direction: Direction) -> &mut Option<usize> {
-        &mut self.cuts[direction.index()]
+        &mut self.cuts[direction as usize]
     }
 
     pub(super) fn withdraw_orders(&mut self) {
@@ -128,19 +128,10 @@ impl Shared {
 
 impl Signals {
     pub(super) const fn flow(&self, direction: Direction) -> Flow {
-        self.flows[direction.index()]
+        self.flows[direction as usize]
     }
 
     pub(super) const fn flow_mut(&mut self, direction: Direction) -> &mut Flow {
-        &mut self.flows[direction.index()]
-    }
-}
-
-impl Direction {
-    const fn index(self) -> usize {
-        match self {
-            Self::ToServer => 0,
-            Self::ToClient => 1,
-        }
+        &mut self.flows[direction as usize]
     }
 }

@@ -8,10 +8,8 @@ use tokio::{
     sync::oneshot,
 };
 
-use super::{
-    Request, Then,
-    frame::{Frame, Framer, is_push},
-};
+use super::{Request, Then};
+use crate::resp::{Frame, Framer, is_push};
 
 /// A copy of a request, which a test can deliver at any time.
 #[derive(Clone, Debug)]
@@ -109,13 +107,10 @@ impl Exchange {
 impl Tap {
     /// Creates the action that answers in the place of the server.
     pub(super) fn instead(reply: Vec<u8>) -> Self {
-        let told = Told {
-            reply,
-            executed: false,
-        };
+        let executed = false;
         Self {
             drop: None,
-            told: Some(told),
+            told: Some(Told { reply, executed }),
             answer: oneshot::channel().0,
         }
     }
@@ -123,10 +118,8 @@ impl Tap {
     /// Sends the copy and the reply to the receiver.
     pub(super) fn answer(self, copy: RequestCopy, reply: &[u8]) {
         // The caller may have dropped the receiver.
-        let _ = self.answer.send(Exchange {
-            copy,
-            reply: reply.to_vec(),
-        });
+        let reply = reply.to_vec();
+        let _ = self.answer.send(Exchange { copy, reply });
     }
 }
 
@@ -136,16 +129,25 @@ async fn ask(
     request: &Request,
 ) -> io::Result<Vec<u8>> {
     stream.write_all(request.bytes()).await?;
+    loop {
+        match read(stream, framer).await? {
+            Frame::Value(reply) if is_push(&reply) => {}
+            Frame::Value(reply) => return Ok(reply),
+            Frame::Opaque(_) => return Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+}
+
+/// Reads the next piece of a stream.
+pub(super) async fn read(stream: &mut TcpStream, framer: &mut Framer) -> io::Result<Frame> {
     let mut buffer = [0; 4096];
     loop {
-        match framer.next() {
-            Some(Frame::Value(reply)) if is_push(&reply) => {}
-            Some(Frame::Value(reply)) => return Ok(reply),
-            Some(Frame::Opaque(_)) => return Err(io::ErrorKind::InvalidData.into()),
-            None => match stream.read(&mut buffer).await? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                n => framer.push(&buffer[..n]),
-            },
+        if let Some(frame) = framer.next() {
+            return Ok(frame);
+        }
+        match stream.read(&mut buffer).await? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            n => framer.push(&buffer[..n]),
         }
     }
 }

@@ -22,7 +22,6 @@
 
 mod control;
 mod exchange;
-mod frame;
 mod pick;
 mod relay;
 #[cfg(test)]
@@ -108,14 +107,12 @@ impl Proxy {
         let listener = port.listen().expect("the port is ours");
         let shared = Arc::new(Shared::new(upstream));
         let accepting = tokio::spawn(accept_from(listener, Arc::clone(&shared)));
-        let inner = Inner {
+        let inner = Arc::new(Inner {
             port,
             shared,
             accepting,
-        };
-        Self {
-            inner: Arc::new(inner),
-        }
+        });
+        Self { inner }
     }
 
     /// Returns the address clients connect to.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::frame;
+use crate::resp;
 
 /// A request as the client sent it.
 #[derive(Clone, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl Request {
 
     /// Returns the command and its arguments.
     pub fn args(&self) -> Vec<&[u8]> {
-        frame::strings(&self.bytes).unwrap_or_default()
+        resp::strings(&self.bytes).unwrap_or_default()
     }
 
     /// Returns the command in upper case.

@@ -18,9 +18,9 @@ use super::{
     Direction, RequestCopy,
     control::{Signals, Ticket},
     exchange::Tap,
-    frame::{Frame, Framer},
     writer::{Ending, Writer},
 };
+use crate::resp::{Frame, Framer};
 
 /// Data that arrived, and its time.
 #[derive(Debug)]

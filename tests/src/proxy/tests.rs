@@ -16,11 +16,11 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{
-    Direction, Flow, Pick, Proxy, Then,
-    frame::{Frame, Framer, strings},
+use super::{Direction, Flow, Pick, Proxy, Then, exchange::read};
+use crate::{
+    resp::{Frame, Framer, strings},
+    wait::{GENEROUS, wait_for},
 };
-use crate::wait::{GENEROUS, wait_for};
 
 /// A server that answers each request with its last argument, except `SUBSCRIBE`, which it answers
 /// with a push. It counts the requests.
@@ -132,8 +132,7 @@ async fn a_dropped_reply_cuts_the_connection() {
     let exchange = lost.answered().await;
     assert_eq!(exchange.reply(), b"$8\r\nprecious\r\n");
     assert_eq!(toy.executed(), 3);
-    let again = exchange.copy().deliver().await.unwrap();
-    assert_eq!(again, b"$8\r\nprecious\r\n");
+    assert_eq!(exchange.copy().deliver().await.unwrap(), exchange.reply());
     assert_eq!(toy.executed(), 4);
 }
 
@@ -173,18 +172,9 @@ async fn client_receives_a_forged_answer() {
     for text in ["a", "b", "c", "d", "b"] {
         client.send(text).await;
     }
-    for told in [
-        "$1\r\na\r\n",
-        "-ERR no\r\n",
-        "-LOADING wait\r\n",
-        "$1\r\nd\r\n",
-        "$1\r\nb\r\n",
-    ] {
-        assert_eq!(
-            client.reply().await.unwrap(),
-            told,
-            "in order, and once each"
-        );
+    for told in ["$1\r\na", "-ERR no", "-LOADING wait", "$1\r\nd", "$1\r\nb"] {
+        let reply = client.reply().await.unwrap();
+        assert_eq!(reply, format!("{told}\r\n"), "in order, and once each");
     }
     assert_eq!(replaced.answered().await.reply(), b"$1\r\nb\r\n");
     assert_eq!(answered.answered().await.reply(), b"$4\r\nPING\r\n");
@@ -199,8 +189,7 @@ async fn delivered_copies_are_preceded_by_their_session() {
     assert_eq!(client.ask("a").await.unwrap(), "$1\r\na\r\n");
     let exchange = observed.answered().await;
     assert_eq!(exchange.reply(), b"$1\r\na\r\n");
-    let again = exchange.copy().deliver().await.unwrap();
-    assert_eq!(again, b"$1\r\na\r\n");
+    assert_eq!(exchange.copy().deliver().await.unwrap(), exchange.reply());
     assert_eq!(toy.executed(), 4);
 }
 
@@ -227,10 +216,8 @@ async fn a_cut_comes_after_exactly_so_many_bytes() {
         proxy.cut_after(Direction::ToClient, bytes);
         client.send("abcdef").await;
         let mut received = Vec::new();
-        timeout(GENEROUS, client.stream.read_to_end(&mut received))
-            .await
-            .unwrap()
-            .unwrap();
+        let read = client.stream.read_to_end(&mut received);
+        timeout(GENEROUS, read).await.unwrap().unwrap();
         assert_eq!(received, b"$6\r\nabcdef\r\n"[..bytes]);
         client = Client::connect(&proxy).await;
     }
@@ -288,34 +275,25 @@ impl Toy {
 
 async fn serve(mut stream: TcpStream, executed: Arc<AtomicUsize>) -> io::Result<()> {
     let mut framer = Framer::default();
-    let mut buffer = [0; 1024];
     loop {
-        let n = stream.read(&mut buffer).await?;
-        if n == 0 {
-            return Ok(());
-        }
-        framer.push(&buffer[..n]);
-        while let Some(frame) = framer.next() {
-            let request = match frame {
-                Frame::Value(request) => request,
-                Frame::Opaque(bytes) => {
-                    stream.write_all(&bytes).await?;
-                    continue;
-                }
-            };
-            executed.fetch_add(1, Ordering::SeqCst);
-            let args = strings(&request).unwrap();
-            let last = String::from_utf8_lossy(args[args.len() - 1]).into_owned();
-            let push = if args[0] == b"SUBSCRIBE" {
-                ">1\r\n"
-            } else {
-                ""
-            };
-            let reply = format!("{push}${}\r\n{last}\r\n", last.len());
-            stream.write_all(reply.as_bytes()).await?;
-            if args[0] == b"QUIT" {
-                return Ok(());
+        let request = match read(&mut stream, &mut framer).await? {
+            Frame::Value(request) => request,
+            Frame::Opaque(bytes) => {
+                stream.write_all(&bytes).await?;
+                continue;
             }
+        };
+        executed.fetch_add(1, Ordering::SeqCst);
+        let args = strings(&request).unwrap();
+        let last = String::from_utf8_lossy(args[args.len() - 1]).into_owned();
+        let push = match args[0] {
+            b"SUBSCRIBE" => ">1\r\n",
+            _ => "",
+        };
+        let reply = format!("{push}${}\r\n{last}\r\n", last.len());
+        stream.write_all(reply.as_bytes()).await?;
+        if args[0] == b"QUIT" {
+            return Ok(());
         }
     }
 }
@@ -323,10 +301,8 @@ async fn serve(mut stream: TcpStream, executed: Arc<AtomicUsize>) -> io::Result<
 impl Client {
     async fn connect(proxy: &Proxy) -> Self {
         let stream = TcpStream::connect(proxy.address()).await.unwrap();
-        Self {
-            stream,
-            framer: Framer::default(),
-        }
+        let framer = Framer::default();
+        Self { stream, framer }
     }
 
     async fn ask(&mut self, text: &str) -> io::Result<String> {
@@ -339,18 +315,14 @@ impl Client {
     }
 
     async fn send_as(&mut self, command: &str, text: &str) {
-        let bytes = format!(
-            "*2\r\n${}\r\n{command}\r\n${}\r\n{text}\r\n",
-            command.len(),
-            text.len()
-        );
+        let [command, text] = [command, text].map(|arg| format!("${}\r\n{arg}\r\n", arg.len()));
+        let bytes = format!("*2\r\n{command}{text}");
         self.stream.write_all(bytes.as_bytes()).await.unwrap();
     }
 
     async fn reply(&mut self) -> io::Result<String> {
-        timeout(GENEROUS, self.next())
-            .await
-            .expect("an answer or an end")
+        let reply = timeout(GENEROUS, self.next()).await;
+        reply.expect("an answer or an end")
     }
 
     /// Tells whether nothing arrives for a moment. For data that is certain to arrive, a test has
@@ -360,14 +332,9 @@ impl Client {
     }
 
     async fn next(&mut self) -> io::Result<String> {
-        let mut buffer = [0; 1024];
         loop {
-            if let Some(Frame::Value(reply)) = self.framer.next() {
+            if let Frame::Value(reply) = read(&mut self.stream, &mut self.framer).await? {
                 return Ok(String::from_utf8(reply).unwrap());
-            }
-            match self.stream.read(&mut buffer).await? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                n => self.framer.push(&buffer[..n]),
             }
         }
     }

@@ -1,9 +1,6 @@
 //! One direction of one connection: forwards the data that arrives, as the test has ordered.
 
-use std::{
-    ops::ControlFlow,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::{ops::ControlFlow, sync::Mutex};
 
 use tokio::{
     io::AsyncWriteExt,
@@ -16,9 +13,9 @@ use super::{
     Direction, Flow, Request, RequestCopy, Then,
     control::{Action, Shared, Signals, Ticket},
     exchange::Tap,
-    frame::{Frame, is_push},
     relay::{Arrived, Expected, What},
 };
+use crate::resp::{Frame, is_push};
 
 /// Forwards one direction of a connection.
 #[derive(Debug)]
@@ -144,7 +141,7 @@ impl<'a> Writer<'a> {
         let is_kept = told.is_some_and(|told| !told.executed);
         let bytes = if is_kept { PING } else { request.bytes() };
         if is_kept || request.has_reply() {
-            self.expected().push_back(order);
+            self.expected.lock().unwrap().push_back(order);
         }
         let written = self.write(bytes).await;
         if request.is_session() {
@@ -157,7 +154,7 @@ impl<'a> Writer<'a> {
         let tapped = if is_push(bytes) {
             None
         } else {
-            self.expected().pop_front().flatten()
+            self.expected.lock().unwrap().pop_front().flatten()
         };
         if let Some((mut tap, copy)) = tapped {
             let (drop, told) = (tap.drop, tap.told.take());
@@ -191,10 +188,6 @@ impl<'a> Writer<'a> {
             None => {}
         }
         ControlFlow::Continue(())
-    }
-
-    fn expected(&self) -> MutexGuard<'_, Expected> {
-        self.expected.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -69,11 +69,8 @@ impl Server {
     /// Closes all connections of a type except that of this call, and returns their number.
     #[track_caller]
     pub fn client_kill(&self, kind: ClientType) -> usize {
-        let killed = self
-            .command(&["CLIENT", "KILL", "TYPE", kind.name()])
-            .unwrap()
-            .int();
-        usize::try_from(killed).expect("a count")
+        let killed = self.command(&["CLIENT", "KILL", "TYPE", kind.name()]);
+        usize::try_from(killed.unwrap().int()).expect("a count")
     }
 
     /// Returns the number of calls of each command, by its name in lower case. `calls["evalsha"]`
@@ -82,7 +79,15 @@ impl Server {
     /// Commands inside scripts count too.
     #[track_caller]
     pub fn commandstats(&self) -> BTreeMap<String, u64> {
-        parse_commandstats(&self.info("commandstats"))
+        let calls_of = |(name, value): (String, String)| {
+            // `cmdstat_evalsha:calls=3,usec=12,…`
+            let mut parts = value.split(',');
+            let calls = parts.find_map(|part| part.strip_prefix("calls="))?;
+            let name = name.strip_prefix("cmdstat_")?.to_owned();
+            Some((name, calls.parse().ok()?))
+        };
+        let stats = self.info("commandstats").into_iter();
+        stats.filter_map(calls_of).collect()
     }
 
     /// Returns how many scripts clients have called, by EVALSHA and EVAL.
@@ -103,20 +108,17 @@ impl Server {
     /// another one: a sentinel that makes a server a replica closes all its connections.
     #[track_caller]
     pub fn info(&self, section: &str) -> BTreeMap<String, String> {
-        let info = || self.try_command(&["INFO", section]);
         let closed = |error: &io::Error| {
             use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
             matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
         };
-        let mut reply = info();
-        for _ in 0..REOPENED {
-            if !reply.as_ref().is_err_and(closed) {
-                break;
-            }
-            reply = info();
-        }
-        let reply = reply.unwrap_or_else(|error| panic!("INFO failed: {error}"));
-        parse_info(&reply.unwrap().text())
+        let mut replies = (0..=REOPENED).map(|_| self.try_command(&["INFO", section]));
+        let reply = replies.find(|reply| !reply.as_ref().is_err_and(closed));
+        let reply = reply.expect("one is answered").expect("INFO works");
+        let text = reply.unwrap().text();
+        let fields = text.lines().filter_map(|line| line.split_once(':'));
+        let owned = fields.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        owned.collect()
     }
 
     /// Tells whether this is a master, or a replica in step with its master.
@@ -156,9 +158,8 @@ impl Server {
     /// Returns the bytes in use.
     #[track_caller]
     pub fn used_memory(&self) -> u64 {
-        self.info("memory")["used_memory"]
-            .parse()
-            .expect("a number of bytes")
+        let used = &self.info("memory")["used_memory"];
+        used.parse().expect("a number of bytes")
     }
 }
 
@@ -170,29 +171,6 @@ impl ClientType {
             Self::Replica => "replica",
         }
     }
-}
-
-fn parse_info(text: &str) -> BTreeMap<String, String> {
-    let fields = text.lines().filter_map(|line| line.split_once(':'));
-    fields
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect()
-}
-
-/// Reads `cmdstat_evalsha:calls=3,usec=12,…`.
-fn parse_commandstats(info: &BTreeMap<String, String>) -> BTreeMap<String, u64> {
-    let calls = |value: &str| {
-        value
-            .split(',')
-            .find_map(|part| part.strip_prefix("calls="))?
-            .parse()
-            .ok()
-    };
-    info.iter()
-        .filter_map(|(name, value)| {
-            Some((name.strip_prefix("cmdstat_")?.to_owned(), calls(value)?))
-        })
-        .collect()
 }
 
 /// The number of times that one inspection is repeated, each over another connection.
@@ -218,11 +196,6 @@ mod tests {
 
     #[test]
     fn clients_of_tests_are_told_from_servers_and_from_the_asking_call() {
-        let line = |flags: &str, name: &str, cmd: &str| {
-            format!(
-                "id=7 addr=127.0.0.1:1 laddr=127.0.0.1:2 fd=8 name={name} age=0 flags={flags} cmd={cmd}"
-            )
-        };
         for (flags, name, cmd, expected) in [
             ("N", "", "evalsha", true),
             ("P", "redlatch", "subscribe", true),
@@ -232,7 +205,7 @@ mod tests {
             ("M", "", "NULL", false),
             ("N", "sentinel-1f-cmd", "ping", false),
         ] {
-            let line = line(flags, name, cmd);
+            let line = format!("id=7 addr=127.0.0.1:1 name={name} age=0 flags={flags} cmd={cmd}");
             assert_eq!(is_of_a_test(&line), expected, "{line}");
             assert_eq!(field_of(&line, "id"), "7");
         }

@@ -93,14 +93,7 @@ impl ServerBinary {
     pub fn supports_tls(&self) -> bool {
         let output = Command::new(&self.path)
             .current_dir(env::temp_dir())
-            .args([
-                "--port",
-                "0",
-                "--tls-port",
-                "1",
-                "--tls-cert-file",
-                "/nonexistent",
-            ])
+            .args("--port 0 --tls-port 1 --tls-cert-file /nonexistent".split(' '))
             .args(["--save", "", "--daemonize", "no"])
             .output();
         output.is_ok_and(|output| {
@@ -116,13 +109,8 @@ impl ServerBinary {
 
 impl fmt::Display for ServerBinary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:?} {} ({})",
-            self.kind,
-            self.version,
-            self.path.display()
-        )
+        let path = self.path.display();
+        write!(f, "{:?} {} ({path})", self.kind, self.version)
     }
 }
 
@@ -134,23 +122,21 @@ impl fmt::Display for Version {
 
 fn find() -> Result<Vec<ServerBinary>, String> {
     let listed = env::var(LIST).unwrap_or_default();
-    let listed = split_list(&listed);
-    if listed.is_empty() {
-        let path = env::var_os("PATH").unwrap_or_default();
-        let found: Vec<_> = on_path(&path)
-            .into_iter()
-            .filter_map(|path| ServerBinary::inspect(path).ok())
-            .collect();
-        return if found.is_empty() {
-            Err(NONE_FOUND.to_owned())
-        } else {
-            Ok(found)
-        };
+    let mut found = Vec::new();
+    for path in split_list(&listed) {
+        let inspected = ServerBinary::inspect(path);
+        found.push(inspected.map_err(|error| format!("{LIST}: {error}"))?);
     }
-    listed
-        .into_iter()
-        .map(|path| ServerBinary::inspect(path).map_err(|error| format!("{LIST}: {error}")))
-        .collect()
+    if found.is_empty() {
+        let path = on_path(&env::var_os("PATH").unwrap_or_default());
+        found.extend(
+            path.into_iter()
+                .filter_map(|path| ServerBinary::inspect(path).ok()),
+        );
+    }
+    (!found.is_empty())
+        .then_some(found)
+        .ok_or_else(|| NONE_FOUND.to_owned())
 }
 
 fn split_list(list: &str) -> Vec<&str> {
@@ -207,17 +193,15 @@ mod tests {
     #[test]
     fn version_lines_are_read() {
         let redis = "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=1";
-        assert_eq!(
-            parse_version_line(redis),
-            Some((ServerKind::Redis, Version(7, 0, 15)))
-        );
         let valkey = "Valkey server v=9.1.2 sha=00000000:1 malloc=libc bits=64 build=1";
-        assert_eq!(
-            parse_version_line(valkey),
-            Some((ServerKind::Valkey, Version(9, 1, 2)))
-        );
-        assert_eq!(parse_version_line("redis-cli 7.0.15"), None);
-        assert_eq!(parse_version_line(""), None);
+        for (line, read) in [
+            (redis, Some((ServerKind::Redis, Version(7, 0, 15)))),
+            (valkey, Some((ServerKind::Valkey, Version(9, 1, 2)))),
+            ("redis-cli 7.0.15", None),
+            ("", None),
+        ] {
+            assert_eq!(parse_version_line(line), read, "{line}");
+        }
     }
 
     #[test]

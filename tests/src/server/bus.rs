@@ -58,11 +58,8 @@ impl Bus {
         let mut runtime = Builder::new_multi_thread();
         let runtime = runtime.worker_threads(1).enable_io().build()?;
         let fronts = (0..nodes).map(|_| {
-            let port = ReservedPort::take()?;
-            Ok(Front {
-                port,
-                id: Arc::default(),
-            })
+            let (port, id) = (ReservedPort::take()?, Arc::default());
+            Ok(Front { port, id })
         });
         Ok(Self {
             fronts: fronts.collect::<io::Result<_>>()?,

@@ -55,22 +55,17 @@ impl Cluster {
     /// Panics if the cluster does not come up.
     #[track_caller]
     pub fn start(binary: &ServerBinary, options: &ClusterOptions) -> Self {
-        let node = options
-            .node
-            .clone()
-            .cluster()
-            .config(format!(
-                "cluster-node-timeout {}",
-                options.node_timeout.as_millis()
-            ))
+        let node_timeout = options.node_timeout.as_millis();
+        let node = options.node.clone().cluster();
+        let node = node
+            .config(format!("cluster-node-timeout {node_timeout}"))
             .config("cluster-announce-ip 127.0.0.1")
             .config("cluster-require-full-coverage no")
             .config("cluster-replica-validity-factor 0")
             .config("repl-diskless-sync-delay 0");
         let count = options.masters * (1 + options.replicas);
-        let bus = options
-            .splittable
-            .then(|| Bus::take(count).expect("free ports"));
+        let take = || Bus::take(count).expect("free ports");
+        let bus = options.splittable.then(take);
         let with_bus = |at: usize| match &bus {
             None => node.clone(),
             Some(bus) => split::replicating_by_name(node.clone())
@@ -125,11 +120,10 @@ impl Cluster {
     #[track_caller]
     pub fn replicas_of(&self, master: &Server) -> Vec<&Server> {
         let id = id(master);
-        let lines = nodes_of(master);
-        let replicas = lines.iter().filter(|line| line.get(3) == Some(&id));
-        replicas
-            .filter_map(|line| self.try_at(port(&line[1])))
-            .collect()
+        let lines = nodes_of(master).into_iter();
+        let replicas = lines.filter(|line| line.get(3) == Some(&id));
+        let nodes = replicas.filter_map(|line| self.try_at(port(&line[1])));
+        nodes.collect()
     }
 
     /// Sends a command to the master of its first key, `args[1]`.
@@ -151,10 +145,8 @@ impl Cluster {
     #[track_caller]
     pub fn await_successor(&self, replicas: &[&Server]) -> &Server {
         let port = eventually_blocking("a replica to take over", GENEROUS, || {
-            replicas
-                .iter()
-                .find(|replica| is_master(replica))
-                .map(|replica| replica.port())
+            let master = replicas.iter().find(|replica| is_master(replica))?;
+            Some(master.port())
         });
         self.at(port)
     }
@@ -162,8 +154,9 @@ impl Cluster {
     fn form(&self, masters: usize, replicas: usize) {
         let (first, rest) = self.nodes.split_first().expect("there are nodes");
         for (at, node) in self.nodes.iter().enumerate() {
-            node.command(&["CLUSTER", "SET-CONFIG-EPOCH", &(at + 1).to_string()])
-                .unwrap();
+            let epoch = (at + 1).to_string();
+            let set = node.command(&["CLUSTER", "SET-CONFIG-EPOCH", &epoch]);
+            set.unwrap();
         }
         for (at, node) in self.nodes[..masters].iter().enumerate() {
             let share = |at: usize| usize::from(SLOTS) * at / masters;
@@ -174,10 +167,8 @@ impl Cluster {
         }
         let meet = |node: &Server| {
             // With `tls-cluster yes` nodes know each other by their TLS ports.
-            let port = node
-                .tls()
-                .map_or_else(|| node.port(), |(address, _)| address.port());
-            let port = port.to_string();
+            let tls = node.tls().map(|(address, _)| address.port());
+            let port = tls.unwrap_or_else(|| node.port()).to_string();
             let mut meet = vec!["CLUSTER", "MEET", "127.0.0.1", &port];
             let bus = self.bus_port(node).map(|port| port.to_string());
             meet.extend(bus.as_deref());
@@ -253,9 +244,8 @@ fn id(node: &Server) -> String {
 /// Reads `CLUSTER NODES`: the words of each line, one line per node.
 fn nodes_of(node: &Server) -> Vec<Vec<String>> {
     let text = node.command(&["CLUSTER", "NODES"]).unwrap().text();
-    text.lines()
-        .map(|line| line.split(' ').map(str::to_owned).collect())
-        .collect()
+    let words = |line: &str| line.split(' ').map(str::to_owned).collect();
+    text.lines().map(words).collect()
 }
 
 /// Reads `host:port@bus`.

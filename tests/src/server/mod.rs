@@ -34,10 +34,12 @@ pub use binary::{ServerBinary, ServerKind, Version};
 pub use cluster::{Cluster, ClusterOptions};
 pub use options::ServerOptions;
 pub use replicated::Replicated;
-pub use resp::{Connection, Reply};
+pub use resp::Connection;
 pub use running::Server;
 pub use sentinel::SentinelGroup;
 pub use tls::Certificates;
+
+pub use crate::resp::Reply;
 
 /// Returns the address of a group of servers: the scheme, and their addresses.
 fn url_of(scheme: &str, servers: &[Server]) -> String {

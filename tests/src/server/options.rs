@@ -8,12 +8,10 @@ use super::{Certificates, ServerBinary};
 /// 127.0.0.1 only.
 #[derive(Clone, Debug, Default)]
 pub struct ServerOptions {
-    pub(super) append_only: bool,
     pub(super) unix_socket: bool,
     pub(super) tls: bool,
     pub(super) certificates: Option<Certificates>,
     pub(super) cluster: bool,
-    pub(super) sentinel: bool,
     pub(super) shared: bool,
     pub(super) kept: bool,
     pub(super) own_clock: bool,
@@ -32,9 +30,8 @@ impl ServerOptions {
     /// Keeps data in an append-only file, so that the data survive a kill. The sync policy is the
     /// server's default.
     #[must_use]
-    pub const fn append_only(mut self) -> Self {
-        self.append_only = true;
-        self
+    pub fn append_only(self) -> Self {
+        self.config("appendonly yes")
     }
 
     /// Listens on a unix socket too: [`Server::unix_socket`](super::Server::unix_socket).
@@ -71,8 +68,7 @@ impl ServerOptions {
 
     /// Makes the server a sentinel. A restart uses the configuration as the sentinel left it.
     #[must_use]
-    pub fn sentinel(mut self) -> Self {
-        self.sentinel = true;
+    pub fn sentinel(self) -> Self {
         self.keep_config().arg("--sentinel")
     }
 
@@ -139,10 +135,9 @@ impl ServerOptions {
     /// Writes the text of the configuration file.
     pub(super) fn render(&self, binary: &ServerBinary, place: &Place<'_>) -> String {
         let mut text = format!(
-            "bind 127.0.0.1\nport {}\ndir {}\nsave \"\"\nappendonly {}\ndaemonize no\n",
+            "bind 127.0.0.1\nport {}\ndir {}\nsave \"\"\nappendonly no\ndaemonize no\n",
             place.port,
             quoted(place.dir),
-            if self.append_only { "yes" } else { "no" },
         );
         if binary.gates_debug() {
             text.push_str("enable-debug-command yes\n");
@@ -169,11 +164,7 @@ impl ServerOptions {
         for user in &self.users {
             let _ = writeln!(text, "user {user}");
         }
-        for line in &self.lines {
-            text.push_str(line);
-            text.push('\n');
-        }
-        text
+        text + &self.lines.join("\n") + "\n"
     }
 }
 

@@ -28,10 +28,8 @@ impl ServerProcess {
         config: &Path,
         dir: &Path,
     ) -> io::Result<Self> {
-        let log = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(dir.join(LOG))?;
+        let mut log = OpenOptions::new();
+        let log = log.create(true).append(true).open(dir.join(LOG))?;
         let mut child = Command::new(&binary.path)
             .arg(config)
             .args(&options.args)
@@ -53,9 +51,8 @@ impl ServerProcess {
 
     /// Returns the exit status if the server has ended.
     pub(super) fn ended(&mut self) -> Option<ExitStatus> {
-        self.child
-            .try_wait()
-            .expect("a child of this process can be waited for")
+        let ended = self.child.try_wait();
+        ended.expect("a child of this process can be waited for")
     }
 
     /// Suspends the server, and returns when it is suspended.

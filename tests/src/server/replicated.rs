@@ -52,9 +52,8 @@ impl Replicated {
     #[track_caller]
     pub fn promote(&self, to: usize) {
         let port = self.servers[to].port().to_string();
-        self.servers[to]
-            .command(&["REPLICAOF", "NO", "ONE"])
-            .unwrap();
+        let promoted = self.servers[to].command(&["REPLICAOF", "NO", "ONE"]);
+        promoted.unwrap();
         for (at, server) in self.servers.iter().enumerate() {
             if at != to && server.connect().is_ok() {
                 server.command(&["REPLICAOF", "127.0.0.1", &port]).unwrap();

@@ -165,19 +165,16 @@ impl Server {
 
     /// Returns the unix socket, if [`ServerOptions::unix_socket`] requested one.
     pub fn unix_socket(&self) -> Option<PathBuf> {
-        self.options
-            .unix_socket
-            .then(|| self.dir.join("server.sock"))
+        let socket = self.dir.join("server.sock");
+        self.options.unix_socket.then_some(socket)
     }
 
     /// Returns the address of the TLS port and the certificates, if [`ServerOptions::tls`]
     /// requested them.
     pub fn tls(&self) -> Option<(SocketAddr, &Certificates)> {
         let (port, certificates) = self.tls.as_ref()?;
-        Some((
-            SocketAddr::from((Ipv4Addr::LOCALHOST, port.number())),
-            certificates,
-        ))
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.number()));
+        Some((address, certificates))
     }
 
     /// Returns the server's directory: log, configuration, append-only file.
@@ -187,9 +184,8 @@ impl Server {
 
     /// Returns the server's log so far.
     pub fn log(&self) -> String {
-        fs::read(self.log_file())
-            .map(|log| String::from_utf8_lossy(&log).into_owned())
-            .unwrap_or_default()
+        let log = fs::read(self.dir.join(LOG)).unwrap_or_default();
+        String::from_utf8_lossy(&log).into_owned()
     }
 
     fn prepare(binary: &ServerBinary, options: &ServerOptions) -> io::Result<Self> {
@@ -223,33 +219,24 @@ impl Server {
         let broken = |error: io::Error| LaunchError::Broken(error.to_string());
         let config = self.dir.join("server.conf");
         let unix_socket = self.unix_socket();
+        let tls = self.tls.as_ref();
         let place = Place {
             dir: &self.dir,
             port: self.port(),
             unix_socket: unix_socket.as_deref(),
-            tls: self
-                .tls
-                .as_ref()
-                .map(|(port, certificates)| (port.number(), certificates)),
+            tls: tls.map(|(port, certificates)| (port.number(), certificates)),
         };
         if !self.options.kept || !config.exists() {
             fs::write(&config, self.options.render(&self.binary, &place)).map_err(broken)?;
         }
         let logged_before = self.log().len();
-        let clock = self
-            .options
-            .own_clock
-            .then(|| clock::environment(&self.dir));
-        let clock = clock.transpose().map_err(LaunchError::Broken)?;
-        let process = ServerProcess::spawn(
-            &self.binary,
-            &self.options,
-            clock.into_iter().flatten(),
-            &config,
-            &self.dir,
-        )
-        .map_err(broken)?;
-        let process = self.await_ready(process, logged_before)?;
+        let mut clock = None;
+        if self.options.own_clock {
+            clock = Some(clock::environment(&self.dir).map_err(LaunchError::Broken)?);
+        }
+        let (clock, options) = (clock.into_iter().flatten(), &self.options);
+        let process = ServerProcess::spawn(&self.binary, options, clock, &config, &self.dir);
+        let process = self.await_ready(process.map_err(broken)?, logged_before)?;
         *self.process() = Some(process);
         Ok(())
     }
@@ -263,21 +250,17 @@ impl Server {
         loop {
             if process.ended().is_some() {
                 let log = self.log().split_off(logged_before);
-                let taken = log.contains("Address already in use");
-                return Err(if taken {
-                    LaunchError::PortTaken
-                } else {
-                    LaunchError::Broken(log)
+                return Err(match log.contains("Address already in use") {
+                    true => LaunchError::PortTaken,
+                    false => LaunchError::Broken(log),
                 });
             }
             if self.answers() {
                 return Ok(process);
             }
             if start.elapsed() > GENEROUS {
-                return Err(LaunchError::Broken(format!(
-                    "no answer; its log: {}",
-                    self.log()
-                )));
+                let log = self.log();
+                return Err(LaunchError::Broken(format!("no answer; its log: {log}")));
             }
             thread::sleep(START_POLL);
         }
@@ -287,10 +270,6 @@ impl Server {
     /// an error.
     fn answers(&self) -> bool {
         matches!(self.try_command(&["PING"]), Ok(Reply::Status(pong)) if pong == "PONG")
-    }
-
-    fn log_file(&self) -> PathBuf {
-        self.dir.join(LOG)
     }
 
     /// Locks the process. A panic of another test thread leaves it usable.
@@ -303,11 +282,8 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
         if thread::panicking() {
-            eprintln!(
-                "log and data of {} are kept in {}",
-                self.binary,
-                self.dir.display()
-            );
+            let Self { binary, dir, .. } = self;
+            eprintln!("log and data of {binary} are kept in {}", dir.display());
         } else {
             // A directory that stays behind in the system's temporary directory is harmless.
             let _ = fs::remove_dir_all(&self.dir);

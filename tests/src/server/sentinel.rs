@@ -42,15 +42,12 @@ impl SentinelGroup {
     ) -> Self {
         let replicated = Replicated::start(binary, replicas, options);
         let service = Self::SERVICE;
+        let (master, down_after) = (replicated.servers()[0].port(), down_after.as_millis());
         let mut sentinel = sentinel
             .sentinel()
+            .config(format!("sentinel monitor {service} 127.0.0.1 {master} 2"))
             .config(format!(
-                "sentinel monitor {service} 127.0.0.1 {} 2",
-                replicated.servers()[0].port()
-            ))
-            .config(format!(
-                "sentinel down-after-milliseconds {service} {}",
-                down_after.as_millis()
+                "sentinel down-after-milliseconds {service} {down_after}"
             ))
             .config(format!("sentinel failover-timeout {service} 10000"));
         if let Some(password) = &options.password {
@@ -132,11 +129,8 @@ impl SentinelGroup {
 }
 
 fn told_master(sentinel: &Server) -> Option<u16> {
-    let command = [
-        "SENTINEL",
-        "GET-MASTER-ADDR-BY-NAME",
-        SentinelGroup::SERVICE,
-    ];
-    let address = sentinel.try_command(&command).ok()?.array();
+    let (what, service) = ("GET-MASTER-ADDR-BY-NAME", SentinelGroup::SERVICE);
+    let address = sentinel.try_command(&["SENTINEL", what, service]);
+    let address = address.ok()?.array();
     address[1].clone().text().parse().ok()
 }

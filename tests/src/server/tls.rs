@@ -31,7 +31,13 @@ type Authority = CertifiedIssuer<'static, KeyPair>;
 impl Certificates {
     /// Creates the files in `dir`.
     pub fn make(dir: &Path) -> io::Result<Self> {
-        let authority = authority().map_err(io::Error::other)?;
+        let made = || {
+            let authority = authority()?;
+            let server = leaf(&authority, &["localhost", "127.0.0.1"])?;
+            Ok((authority.pem(), server, leaf(&authority, &["client.test"])?))
+        };
+        let made = made().map_err(|error: rcgen::Error| io::Error::other(error));
+        let (authority, server, client) = made?;
         let files = Self {
             authority: dir.join("ca.pem"),
             server_certificate: dir.join("server.pem"),
@@ -39,39 +45,32 @@ impl Certificates {
             client_certificate: dir.join("client.pem"),
             client_key: dir.join("client.key"),
         };
-        fs::write(&files.authority, authority.pem())?;
-        let (certificate, key) = leaf(&authority, &["localhost", "127.0.0.1"])?;
-        fs::write(&files.server_certificate, certificate)?;
-        fs::write(&files.server_key, key)?;
-        let (certificate, key) = leaf(&authority, &["client.test"])?;
-        fs::write(&files.client_certificate, certificate)?;
-        fs::write(&files.client_key, key)?;
+        fs::write(&files.authority, authority)?;
+        fs::write(&files.server_certificate, server.0)?;
+        fs::write(&files.server_key, server.1)?;
+        fs::write(&files.client_certificate, client.0)?;
+        fs::write(&files.client_key, client.1)?;
         Ok(files)
     }
 }
 
 fn authority() -> Result<Authority, rcgen::Error> {
-    let mut params = CertificateParams::new(Vec::new())?;
+    let mut params = params(&[], "redlatch test authority")?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params
-        .distinguished_name
-        .push(DnType::CommonName, "redlatch test authority");
     CertifiedIssuer::self_signed(params, KeyPair::generate()?)
 }
 
 /// Returns certificate and key as PEM.
-fn leaf(authority: &Authority, names: &[&str]) -> io::Result<(String, String)> {
-    let make = || {
-        let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
-        let mut params = CertificateParams::new(names)?;
-        params
-            .distinguished_name
-            .push(DnType::CommonName, "redlatch test");
-        let key = KeyPair::generate()?;
-        Ok((
-            params.signed_by(&key, authority)?.pem(),
-            key.serialize_pem(),
-        ))
-    };
-    make().map_err(|error: rcgen::Error| io::Error::other(error))
+fn leaf(authority: &Authority, names: &[&str]) -> Result<(String, String), rcgen::Error> {
+    let key = KeyPair::generate()?;
+    let certificate = params(names, "redlatch test")?.signed_by(&key, authority)?;
+    Ok((certificate.pem(), key.serialize_pem()))
+}
+
+fn params(names: &[&str], common: &str) -> Result<CertificateParams, rcgen::Error> {
+    let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
+    let mut params = CertificateParams::new(names)?;
+    let name = &mut params.distinguished_name;
+    name.push(DnType::CommonName, common);
+    Ok(params)
 }

@@ -5,7 +5,7 @@ use std::{future::IntoFuture, mem};
 
 use redlatch_behaviours::prelude::*;
 
-use crate::{cancel::polled, locks::LOCKS};
+use crate::{cancel::polled, ways::LOCKS};
 
 #[tokio::test(start_paused = true)]
 async fn note_about_a_dead_holder_is_passed_on() {

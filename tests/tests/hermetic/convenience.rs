@@ -5,11 +5,15 @@ use std::{future::pending, mem, pin::pin};
 
 use futures_util::poll;
 use redlatch::{
-    AnyGuard, Client, Connection, ErrorKind, HoldState, Lasting, Lockable, LossCause,
-    SemaphorePermit, Token, compat::SetNx,
+    AnyGuard, Client, Connection, ErrorKind, HoldState, Lasting, Lockable, LossCause, Token,
 };
-use redlatch_behaviours::prelude::*;
+use redlatch_behaviours::{
+    holds::{self, Lease},
+    prelude::*,
+};
 use tokio::task::yield_now;
+
+use crate::ways::{LOCKS, within};
 
 fn lazy(backend: &Backend) -> Client {
     let builder = backend.builder().patience(SECOND);
@@ -47,11 +51,16 @@ async fn lazy_client_does_no_io_before_its_first_call() {
     let guard = client.lock("x").lock().await.unwrap();
     assert!(client.health().is_connected());
     assert!(client.health().last_answer.is_some());
-    // Others are told who holds it.
-    let other = backend.client().await;
+    // Others are told who holds it, also those that connect with their first call.
+    let other = lazy(&backend);
     let holders = other.lock("x").holders().await.unwrap();
     assert!(holders[0].metadata.is_some());
+    let waiter = tokio::spawn(other.lock("x").lock().into_future());
+    tokio::time::sleep(500 * MS).await;
+    let before = client.now();
     guard.release().await.unwrap();
+    waiter.await.unwrap().unwrap().release().await.unwrap();
+    assert!(client.now() - before < 100 * MS, "woken, not by a re-check");
     assert_tables_empty(&client).await;
 }
 
@@ -79,19 +88,6 @@ async fn lazy_client_reports_the_missing_server_with_each_call() {
         }
     });
     held.await.unwrap().release().await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn waiters_of_lazy_clients_are_notified() {
-    let backend = Backend::embedded();
-    let (a, b) = (lazy(&backend), lazy(&backend));
-    let guard = a.lock("x").lock().await.unwrap();
-    let waiter = tokio::spawn(b.lock("x").lock().into_future());
-    tokio::time::sleep(500 * MS).await;
-    let before = a.now();
-    guard.release().await.unwrap();
-    waiter.await.unwrap().unwrap().release().await.unwrap();
-    assert!(a.now() - before < 100 * MS, "woken, and not by a re-check");
 }
 
 #[tokio::test]
@@ -193,25 +189,18 @@ async fn client_of_a_guard_becomes_a_client_with_all_constructors() {
 #[tokio::test(start_paused = true)]
 async fn any_lock_can_be_acquired_as_one_type() {
     let (_backend, [client]) = embedded().await;
-    let read_write = client.read_write_lock("rw");
-    let locks: Vec<Box<dyn Lockable>> = vec![
-        Box::new(client.lock("plain")),
-        Box::new(client.fair_lock("fair")),
-        Box::new(read_write.write_side()),
-    ];
-    for lock in &locks {
-        let wait = Duration::from_secs(1);
-        let guard = lock.lock().renewed_lease(wait).await.unwrap();
-        assert!(guard.remaining() <= wait);
-        assert!(lock.try_lock().await.unwrap().is_none());
-        assert!(lock.try_lock_for(wait).await.unwrap().is_none());
+    for (what, make) in LOCKS {
+        let lock = make(&client, what);
+        let guard = lock.lock().renewed_lease(SECOND).await.unwrap();
+        assert!(guard.remaining() <= SECOND, "{what}");
+        let (tried, waited) = (lock.try_lock().await, lock.try_lock_for(SECOND).await);
+        for other in [tried, waited] {
+            assert_eq!(other.unwrap().is_some(), what == "read", "{what}");
+        }
         guard.release().await.unwrap();
+        client.settled().await;
         drop(lock.try_lock().await.unwrap().expect("free"));
     }
-    let shared: &dyn Lockable = &read_write.read_side();
-    let reading = shared.lock().await.unwrap();
-    assert!(shared.try_lock().await.unwrap().is_some());
-    reading.release().await.unwrap();
     let invalid: &dyn Lockable = &client.lock("");
     assert_fails(invalid.lock().await, ErrorKind::InvalidName);
     let tried = invalid.try_lock_for(Duration::ZERO).await;
@@ -225,24 +214,22 @@ fn tokens_are_numbers_of_databases() {
     assert_eq!(i64::from(Token::from_u64(u64::MAX)), i64::MAX);
 }
 
+/// Takes a hold of each kind, and one of two names.
+async fn all(client: &Client, lease: Duration) -> Vec<(&'static str, Box<dyn AnyGuard>)> {
+    let mut held = holds::all(client, Lease::Fixed(lease)).await;
+    let (a, b) = (client.lock("{m}a"), client.lock("{m}b"));
+    let multi = client.multi_lock(&[&a, &b]).lock().lease(lease);
+    held.push(("multi", multi.await.unwrap().into()));
+    held
+}
+
 #[tokio::test(start_paused = true)]
 async fn guards_of_all_kinds_are_kept_in_one_list() {
     let (_backend, [client]) = embedded().await;
-    let set_nx = SetNx::new(&client, "c");
-    let members = (client.lock("{m}a"), client.lock("{m}b"));
-    let multi = client.multi_lock(&[&members.0, &members.1]);
-    let rw = client.read_write_lock("rw");
-    let held: Vec<Box<dyn AnyGuard>> = vec![
-        client.lock("a").lock().await.unwrap().into(),
-        client.fair_lock("b").lock().await.unwrap().into(),
-        rw.write().await.unwrap().into(),
-        set_nx.lock().await.unwrap().into(),
-        multi.lock().await.unwrap().into(),
-        permits(&client).await.into(),
-    ];
-    let tokens: Vec<_> = held.iter().map(|guard| guard.token().is_some()).collect();
-    assert_eq!(tokens, [true, true, true, false, false, false]);
-    for guard in &held {
+    let held = all(&client, 60 * SECOND).await;
+    let unfenced = ["semaphore", "set-nx", "redisson", "multi"];
+    for (kind, guard) in &held {
+        assert_eq!(guard.token().is_none(), unfenced.contains(kind), "{kind}");
         guard.check().unwrap();
         assert_eq!(guard.state(), HoldState::Held, "{guard:?}");
         assert!(!guard.is_after_abandonment(), "{guard:?}");
@@ -250,17 +237,14 @@ async fn guards_of_all_kinds_are_kept_in_one_list() {
         guard.extend(Duration::from_secs(3600)).await.unwrap();
         assert!(guard.remaining() > Duration::from_secs(3000), "{guard:?}");
     }
-    let lost: Vec<_> = held.iter().map(|guard| guard.lost()).collect();
+    let lost: Vec<_> = held.iter().map(|(_, guard)| guard.lost()).collect();
     let mut held = held.into_iter();
-    let kept = held.by_ref().take(2).collect::<Vec<_>>();
-    for guard in kept {
-        assert!(guard.release().await.unwrap().is_clean());
+    for (kind, guard) in held.by_ref().take(2) {
+        assert!(guard.release().await.unwrap().is_clean(), "{kind}");
     }
     drop(held);
     client.settled().await;
-    assert!(client.lock("a").try_lock().await.unwrap().is_some());
-    assert!(multi.try_lock().await.unwrap().is_some());
-    assert_eq!(permits(&client).await.num_permits(), 2);
+    within(SECOND, "all are free", all(&client, SECOND)).await;
     drop(lost);
 }
 
@@ -269,18 +253,12 @@ async fn guards_of_all_kinds_end_work_at_their_loss() {
     let (backend, [dead, client]) = embedded().await;
     mem::forget(dead.lock("{m}b").lock().lease(50 * MS).await.unwrap());
     backend.pass(60 * MS).await;
-    let members = (client.lock("{m}a"), client.lock("{m}b"));
-    let multi = client.multi_lock(&[&members.0, &members.1]);
-    let permits = client.semaphore("s").permits_if_unset(2);
-    let held: Vec<Box<dyn AnyGuard>> = vec![
-        client.lock("a").lock().lease(SECOND).await.unwrap().into(),
-        multi.lock().lease(SECOND).await.unwrap().into(),
-        permits.acquire().lease(SECOND).await.unwrap().into(),
-    ];
+    let held = all(&client, SECOND).await;
     let start = Instant::now();
-    let after = held.iter().map(|guard| guard.is_after_abandonment());
-    assert_eq!(after.collect::<Vec<_>>(), [false, true, false]);
-    for guard in &held {
+    for (kind, guard) in &held {
+        assert_eq!(guard.is_after_abandonment(), *kind == "multi", "{kind}");
+    }
+    for (_, guard) in &held {
         let error = guard.run(pending::<()>()).await.unwrap_err();
         assert_eq!(error.loss(), Some(LossCause::Expired), "{error}");
         assert_eq!(error.to_string(), guard.check().unwrap_err().to_string());
@@ -306,9 +284,4 @@ async fn downgraded_guard_keeps_its_token_in_a_list_of_all_kinds() {
     let token = read.token();
     let any: Box<dyn AnyGuard> = read.into();
     assert_eq!(any.token(), Some(token));
-}
-
-async fn permits(client: &Client) -> SemaphorePermit {
-    let semaphore = client.semaphore("s").permits_if_unset(2);
-    semaphore.acquire_many(2).await.unwrap()
 }

@@ -4,8 +4,7 @@
 use std::future::IntoFuture;
 
 use redlatch::{
-    Backoff, Client, ErrorKind, Lockable, Released, WaitStrategy, compat::SetNx,
-    permits::PermitRelease,
+    Backoff, Client, ErrorKind, Released, WaitStrategy, compat::SetNx, permits::PermitRelease,
 };
 use redlatch_behaviours::prelude::*;
 use redlatch_embedded::{
@@ -16,9 +15,9 @@ use redlatch_lua::{POOL, REENTRANT, Source};
 use redlatch_tests::copies::Copies;
 
 use crate::{
-    cancel::{SUBJECTS, Subject, Task, held_by_another, polled},
-    locks::LOCKS,
+    cancel::{held_by_another, lock, polled},
     trouble::lose_reply,
+    ways::{LOCKS, WAYS, Wait, Way},
 };
 
 /// Returns all keys, without the record of attempts that may not act, and without ends.
@@ -47,14 +46,14 @@ async fn doubled(what: &str, scene: impl AsyncFnOnce(&Backend)) {
     }
 }
 
-/// Runs a scene of each kind of lock.
-async fn doubled_each(what: &str, scene: impl AsyncFn(&Backend, &dyn Subject)) {
-    for (at, subject) in SUBJECTS.into_iter().enumerate() {
-        let what = format!("{what}, subject {at}");
+/// Runs a scene of each way to hold a name.
+async fn doubled_each(what: &str, scene: impl AsyncFn(&Backend, Way)) {
+    for way in WAYS {
+        let what = format!("{what}, {}", way.what);
         doubled(&what, async |backend| {
-            scene(backend, subject).await;
+            scene(backend, way).await;
             let last = backend.client().await;
-            subject.assert_nothing_left(backend, &last).await;
+            way.assert_nothing_left(backend, &last).await;
             last.settled().await;
         })
         .await;
@@ -63,8 +62,9 @@ async fn doubled_each(what: &str, scene: impl AsyncFn(&Backend, &dyn Subject)) {
 
 #[tokio::test(start_paused = true)]
 async fn copies_of_a_released_hold_take_nothing() {
-    doubled_each("one hold", async |backend, subject| {
-        subject.hold(&backend.client().await).await.await;
+    doubled_each("one hold", async |backend, way| {
+        let held = way.hold(&backend.client().await).await;
+        held.release().await.unwrap();
     })
     .await;
 }
@@ -72,11 +72,11 @@ async fn copies_of_a_released_hold_take_nothing() {
 #[tokio::test(start_paused = true)]
 async fn copies_of_earlier_holds_take_nothing_after_later_ones() {
     // More clients than the server has on record.
-    doubled_each("holds of twelve clients", async |backend, subject| {
+    doubled_each("holds of twelve clients", async |backend, way| {
         for _ in 0..12 {
             let client = backend.client().await;
             for _ in 0..2 {
-                subject.hold(&client).await.await;
+                way.hold(&client).await.release().await.unwrap();
             }
         }
     })
@@ -85,9 +85,10 @@ async fn copies_of_earlier_holds_take_nothing_after_later_ones() {
 
 #[tokio::test(start_paused = true)]
 async fn copies_of_a_try_in_vain_take_nothing() {
-    doubled_each("a try", async |backend, subject| {
-        let others = held_by_another(subject, backend).await;
-        subject.try_in_vain(&backend.client().await).await;
+    doubled_each("a try", async |backend, way| {
+        let others = held_by_another(way, backend).await;
+        let tried = way.ask(&backend.client().await, Wait::Never).await;
+        assert!(tried.unwrap().is_none());
         others.await;
     })
     .await;
@@ -95,14 +96,14 @@ async fn copies_of_a_try_in_vain_take_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn copies_of_a_cancelled_wait_take_nothing_and_wait_for_nothing() {
-    doubled_each("a cancelled wait", async |backend, subject| {
-        let others = held_by_another(subject, backend).await;
+    doubled_each("a cancelled wait", async |backend, way| {
+        let others = held_by_another(way, backend).await;
         let client = backend.client().await;
         for strategy in [
             WaitStrategy::Notify,
             WaitStrategy::Poll(Backoff::constant(2 * MS)),
         ] {
-            let mut waiting: Task = subject.lock(&client, None, strategy);
+            let mut waiting = lock(way, &client, Wait::Forever, strategy);
             assert!(polled(backend, &mut waiting, 30).await.is_none());
             drop(waiting);
             client.settled().await;
@@ -114,10 +115,11 @@ async fn copies_of_a_cancelled_wait_take_nothing_and_wait_for_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn copies_of_waits_that_were_granted_take_nothing() {
-    doubled_each("granted waits", async |backend, subject| {
-        let others = held_by_another(subject, backend).await;
+    doubled_each("granted waits", async |backend, way| {
+        let others = held_by_another(way, backend).await;
         let clients = [backend.client().await, backend.client().await];
-        let wait = |at: usize| subject.lock(&clients[at % 2], None, WaitStrategy::Notify);
+        let notify = WaitStrategy::Notify;
+        let wait = |at: usize| lock(way, &clients[at % 2], Wait::Forever, notify);
         let waits: Vec<_> = (0..6).map(|at| tokio::spawn(wait(at))).collect();
         backend.pass(5 * MS).await;
         others.await;
@@ -245,7 +247,7 @@ async fn copies_of_other_calls_change_nothing() {
         let (client, other) = (backend.client().await, backend.client().await);
         let both = |client: &Client| {
             let (x, y) = (client.lock("x"), client.lock("y"));
-            client.multi_lock(&[&x as &dyn Lockable, &y])
+            client.multi_lock(&[&x, &y])
         };
         let held = both(&other).lock().await.unwrap();
         assert!(both(&client).try_lock().await.unwrap().is_none());

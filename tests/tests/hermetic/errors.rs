@@ -2,50 +2,52 @@
 
 use std::error::Error as _;
 
-use redlatch::{Backoff, Client, Error, ErrorKind, WaitStrategy};
+use redlatch::{
+    Backoff, Client, Error,
+    ErrorKind::{self, *},
+    WaitStrategy,
+};
 use redlatch_behaviours::prelude::*;
 
-/// Checks what every message has in common, and that this one says all of `words`.
+/// Checks what every message has in common, and that this one says all of `words`, between bars.
+/// Returns the error.
 #[track_caller]
-fn assert_says(error: &Error, kind: ErrorKind, words: &[&str]) {
+fn says<T>(outcome: Result<T, Error>, kind: ErrorKind, words: &str) -> Error {
+    let error = outcome.map(drop).unwrap_err();
     let text = error.to_string();
     assert_eq!(error.kind(), kind, "{text}");
     assert!(text.chars().count() <= 300, "{text}");
-    for word in words {
+    for word in words.split('|') {
         assert!(text.contains(word), "{word:?} is not in {text:?}");
     }
     assert!(error.source().is_none(), "a chain prints the reason twice");
     // A `main` that returns the error prints this.
     assert_eq!(format!("{error:?}"), format!("{kind:?}: {text}"));
+    error
 }
+
+/// An address, and what is wrong with it.
+const ADDRESSES: &str = r#"
+redis://:secret@h:99999 | the port 99999 of the address is out of range: 1 to 65535
+redis+cluster://:secret@a,b:99999 | the port 99999 of the address is out of range
+redis://h:x | is not a URL such as redis://host:6379/0
+redis://app:sec/ret@h:6379 | user and password they are written as %2F, %3F and %23
+redis://app:12345/secret@h | user and password they are written as %2F, %3F and %23
+localhost:6379 | has no scheme; it is like redis://host:6379/0
+localhost | has no scheme; it is like redis://host:6379/0
+ | has no scheme; it is like redis://host:6379/0
+redis://localhost?lease=1 | no span of time
+http://h | the scheme http:// is unknown; use redis
+redis://h/x | "x" is no database number
+redis://a,b | say redis+cluster://
+redis+sentinel://a | redis+sentinel://host/name
+"#;
 
 #[tokio::test]
 async fn wrong_addresses_say_what_is_wrong_and_show_no_secret() {
-    let no_scheme = "has no scheme; it is like redis://host:6379/0";
-    let encoded = "user and password they are written as %2F, %3F and %23";
-    for (url, words) in [
-        (
-            "redis://:secret@h:99999",
-            "the port 99999 of the address is out of range: 1 to 65535",
-        ),
-        (
-            "redis+cluster://:secret@a,b:99999",
-            "the port 99999 of the address is out of range",
-        ),
-        ("redis://h:x", "is not a URL such as redis://host:6379/0"),
-        ("redis://app:sec/ret@h:6379", encoded),
-        ("redis://app:12345/secret@h", encoded),
-        ("localhost:6379", no_scheme),
-        ("localhost", no_scheme),
-        ("", no_scheme),
-        ("redis://localhost?lease=1", "no span of time"),
-        ("http://h", "the scheme http:// is unknown; use redis"),
-        ("redis://h/x", "\"x\" is no database number"),
-        ("redis://a,b", "say redis+cluster://"),
-        ("redis+sentinel://a", "redis+sentinel://host/name"),
-    ] {
-        let error = Client::connect(url).await.unwrap_err();
-        assert_says(&error, ErrorKind::InvalidOption, &[words]);
+    for row in ADDRESSES.trim_matches('\n').lines() {
+        let (url, words) = row.split_once(" | ").unwrap();
+        let error = says(Client::connect(url).await, InvalidOption, words);
         for secret in ["secret", "sec/", "12345"] {
             assert!(!format!("{error:#?} {error}").contains(secret), "{error:?}");
         }
@@ -58,11 +60,11 @@ async fn name_in_use_by_another_kind_is_named_with_both_kinds() {
     let name = "orders:42";
     let held = client.fair_lock(name).lock().await.unwrap();
     let semaphore = client.semaphore(name).permits_if_unset(1);
-    let job = client.once(name).every(Duration::from_secs(3600));
+    let job = client.once(name).every(3600 * SECOND);
     let latch = client.count_down_latch(name);
     let rw = client.read_write_lock(name);
     let permits = client.permit_expirable_semaphore(name).permits_if_unset(1);
-    let minute = Duration::from_secs(60);
+    let minute = 60 * SECOND;
     let errors = [
         ("lock", client.lock(name).lock().await.map(drop)),
         ("lock", client.lock(name).info().await.map(drop)),
@@ -80,13 +82,11 @@ async fn name_in_use_by_another_kind_is_named_with_both_kinds() {
         ("election", client.election(name).leader().await.map(drop)),
     ];
     for (kind, outcome) in errors {
-        let words = [
-            &format!("{kind} \"orders:42\": ") as &str,
-            "the name belongs to a fair lock, not to a",
-            "choose another name or prefix. If the old object is out of use, remove it: ",
-            "redlatch forget NAME, or Client::forget",
-        ];
-        assert_says(&outcome.unwrap_err(), ErrorKind::WrongKind, &words);
+        let words = "the name belongs to a fair lock, not to a|choose another name or prefix. \
+                     If the old object is out of use, remove it: |redlatch forget NAME, or \
+                     Client::forget";
+        let words = format!("{kind} \"orders:42\": |{words}");
+        says(outcome, WrongKind, &words);
     }
     held.release().await.unwrap();
 }
@@ -108,108 +108,82 @@ async fn kinds_are_told_in_words_and_fit_beside_the_longest_name() {
         ("other:7", "an object of kind other:7"),
     ] {
         backend.command(&["HSET", &key, "k", stored]);
-        let error = client.fair_lock(&name).lock().await.map(drop).unwrap_err();
-        let words = [
-            format!("the name belongs to {words}, not to a fair lock: choose"),
-            "or Client::forget".to_owned(),
-        ];
-        let words = words.each_ref().map(String::as_str);
-        assert_says(&error, ErrorKind::WrongKind, &words);
+        let refused = client.fair_lock(&name).lock().await;
+        let words = format!("the name belongs to {words}, not to a fair lock: choose");
+        says(refused, WrongKind, &(words + "|or Client::forget"));
     }
     backend.command(&["HSET", &key, "k", "fair:1"]);
-    let permits = client.permit_expirable_semaphore(&name);
-    let error = permits.acquire().await.map(drop).unwrap_err();
-    let words = [
-        "not to a semaphore of permits with ids: choose",
-        "or Client::forget",
-    ];
-    assert_says(&error, ErrorKind::WrongKind, &words);
+    let refused = client.permit_expirable_semaphore(&name).acquire().await;
+    let words = "not to a semaphore of permits with ids: choose|or Client::forget";
+    says(refused, WrongKind, words);
 }
 
 #[tokio::test(start_paused = true)]
 async fn objects_of_other_programs_and_versions_are_told_apart() {
     let (backend, [client]) = embedded().await;
     backend.command(&["HSET", "redlatch:{v}", "k", "lock:2"]);
-    let error = client.lock("v").lock().await.map(drop).unwrap_err();
-    let words = ["lock \"v\": ", "lock:2", "lock:1", "one version everywhere"];
-    assert_says(&error, ErrorKind::WrongKind, &words);
+    let words = "lock \"v\": |lock:2|lock:1|one version everywhere";
+    says(client.lock("v").lock().await, WrongKind, words);
     backend.command(&["SET", "redlatch:{s}", "mine"]);
-    let error = client.lock("s").lock().await.map(drop).unwrap_err();
-    let words = ["lock \"s\": ", "a value of another program"];
-    assert_says(&error, ErrorKind::WrongKind, &words);
+    let words = "lock \"s\": |a value of another program|another prefix";
+    says(client.lock("s").lock().await, WrongKind, words);
+    let words = "object \"s\": |a value of another program";
+    says(client.forget("s").await, WrongKind, words);
+    backend.command(&["HSET", "redlatch:{h}", "mine", "1"]);
+    let words = "object \"h\": |a hash of another program";
+    says(client.forget("h").await, WrongKind, words);
 }
 
 #[tokio::test(start_paused = true)]
 async fn permits_that_do_not_exist_are_counted() {
     let (_backend, [client]) = embedded().await;
     let semaphore = client.semaphore("pool");
-    let error = semaphore.acquire().await.map(drop).unwrap_err();
-    let words = ["semaphore \"pool\": ", "nobody has set", "try_set_permits"];
-    assert_says(&error, ErrorKind::NotSet, &words);
+    let words = "semaphore \"pool\": |nobody has set|try_set_permits";
+    says(semaphore.acquire().await, NotSet, words);
     semaphore.set_permits(0).await.unwrap();
-    let error = semaphore.acquire().await.map(drop).unwrap_err();
-    let words = [
-        "1 permit is requested, and it has 0 in total",
-        "set_permits",
-    ];
-    assert_says(&error, ErrorKind::OutOfRange, &words);
-    let error = semaphore.acquire_many(0).await.map(drop).unwrap_err();
-    assert_says(&error, ErrorKind::InvalidOption, &["the least is 1"]);
-    let error = client.count_down_latch("start").wait().await.unwrap_err();
-    let words = ["latch \"start\": nobody has set it", "try_set_count"];
-    assert_says(&error, ErrorKind::NotSet, &words);
+    let words = "1 permit is requested, and it has 0 in total|set_permits";
+    says(semaphore.acquire().await, OutOfRange, words);
+    let none = semaphore.acquire_many(0).await;
+    says(none, InvalidOption, "the least is 1");
+    let latch = client.count_down_latch("start");
+    let words = "latch \"start\": nobody has set it|try_set_count";
+    says(latch.wait().await, NotSet, words);
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_other_error_names_its_object_and_is_short() {
     let backend = Backend::embedded();
-    let builder = backend.builder().patience(Duration::from_millis(500));
+    let builder = backend.builder().patience(500 * MS);
     let client = builder.connect().await.unwrap();
-    let long = format!("orders:{}", "x".repeat(500));
-    let lock = client.lock(&long);
+    let lock = client.lock(format!("orders:{}", "x".repeat(500)));
     let guard = lock.lock().await.unwrap();
-    let once = WaitStrategy::Poll(Backoff::constant(Duration::from_millis(5)).max_attempts(1));
-    let error = lock.lock().strategy(once).await.map(drop).unwrap_err();
-    let words = [
-        "lock \"orders:xxxx",
-        "…\": another owner held it",
-        "try_lock_for",
-    ];
-    assert_says(&error, ErrorKind::TooManyAttempts, &words);
+    let once = WaitStrategy::Poll(Backoff::constant(5 * MS).max_attempts(1));
+    let words = "lock \"orders:xxxx|…\": another owner held it|try_lock_for";
+    says(lock.lock().strategy(once).await, TooManyAttempts, words);
     let other = backend.client().await.owner();
-    let error = lock.lock().owner(&other).await.map(drop).unwrap_err();
-    assert_says(&error, ErrorKind::ForeignOwner, &["lock \"orders:"]);
-    let error = client.lock("").lock().await.map(drop).unwrap_err();
-    assert_says(&error, ErrorKind::InvalidName, &["the name is empty"]);
-    let error = client.lock("x".repeat(513)).info().await.unwrap_err();
-    assert_says(&error, ErrorKind::InvalidName, &["513 bytes", "1 to 512"]);
-    let short = Duration::from_millis(1);
-    let error = lock.lock().lease(short).await.map(drop).unwrap_err();
-    assert_says(&error, ErrorKind::InvalidLease, &["50ms to 365 days"]);
+    let foreign = lock.lock().owner(&other).await;
+    says(foreign, ForeignOwner, "lock \"orders:");
+    let none = client.lock("").lock().await;
+    says(none, InvalidName, "the name is empty");
+    let long = client.lock("x".repeat(513)).info().await;
+    says(long, InvalidName, "513 bytes|1 to 512");
+    let short = lock.lock().lease(MS).await;
+    says(short, InvalidLease, "50ms to 365 days");
     let rw = client.read_write_lock("rw");
     let reader = rw.read().await.unwrap();
-    let error = rw.write().owner(reader.owner()).await;
-    let error = error.map(drop).unwrap_err();
-    let words = [
-        "write lock \"rw\": ",
-        "wait for itself",
-        "upgradable_read()",
-    ];
-    assert_says(&error, ErrorKind::WouldDeadlock, &words);
+    let words = "write lock \"rw\": |wait for itself|upgradable_read()";
+    let write = rw.write().owner(reader.owner()).await;
+    says(write, WouldDeadlock, words);
     drop(reader);
     let server = backend.embedded_server();
     server.stop();
-    let error = guard.extend(Duration::from_secs(60)).await.unwrap_err();
-    let words = ["lock \"orders:", "did not answer in time"];
-    assert_says(&error, ErrorKind::OutcomeUnknown, &words);
+    let words = "lock \"orders:|did not answer in time";
+    says(guard.extend(60 * SECOND).await, OutcomeUnknown, words);
     server.resume();
     lock.force_release().await.unwrap();
-    let cause = guard.lost().await;
-    let error = guard.check().unwrap_err();
-    let words = ["lock \"orders:", "the hold was lost"];
-    assert_says(&error, ErrorKind::Lost(cause), &words);
+    let lost = Lost(guard.lost().await);
+    says(guard.check(), lost, "lock \"orders:|the hold was lost");
     client.close_now().await;
-    let error = client.lock("z").lock().await.map(drop).unwrap_err();
-    let words = ["lock \"z\": the client is closed"];
-    assert_says(&error, ErrorKind::Closed, &words);
+    let closed = client.lock("z").lock().await;
+    says(closed, Closed, "lock \"z\": the client is closed");
 }

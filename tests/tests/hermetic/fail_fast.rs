@@ -11,7 +11,7 @@ use redlatch_behaviours::prelude::*;
 use redlatch_embedded::{EmbeddedServer, LostReply, calls};
 use tokio::time::sleep;
 
-use crate::outages::Refusing;
+use crate::{outages::Refusing, spawning::runtime_of};
 
 const AFTER: Duration = Duration::from_secs(2);
 
@@ -231,9 +231,7 @@ async fn silent_server_counts_as_away_when_its_connection_is_closed() {
 #[tokio::test(start_paused = true)]
 async fn client_that_has_never_reached_a_server_refuses_calls() {
     let backend = Backend::embedded();
-    let Backend::Embedded { runtime, .. } = &backend else {
-        unreachable!("it was made so")
-    };
+    let runtime = runtime_of(&backend);
     let found = ClientBuilder::cluster(["a:1", "b:1"]);
     for builder in [backend.builder(), found] {
         let builder = builder.runtime(runtime.clone()).patience(3 * SECOND);

@@ -5,7 +5,7 @@ use std::future::IntoFuture as _;
 use redlatch::{Client, ErrorKind, Forgotten, ObjectKind, Term, Token};
 use redlatch_behaviours::prelude::*;
 
-use crate::locks::LOCKS;
+use crate::ways::LOCKS;
 
 const NAME: &str = "orders:42";
 

@@ -4,15 +4,14 @@ use std::{
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering::Relaxed},
-        mpsc,
     },
     task::{Context, Wake, Waker},
 };
 
 use futures_util::future::join_all;
 use redlatch::{
-    Client, Durability, ErrorKind, Moment, NodeOutcomes,
-    runtime::{BoxFuture, Command, Runtime, ServerError},
+    Client, Durability, ErrorKind, NodeOutcomes,
+    runtime::{Command, ServerError},
 };
 use redlatch_behaviours::{
     multi::{Fleet, red_lock::red},
@@ -20,6 +19,8 @@ use redlatch_behaviours::{
     releases::{WAYS, guarded},
 };
 use redlatch_embedded::{LostReply, calls};
+
+use crate::spawning::lingering_client;
 
 /// Whoever had the right to ask has it again: nothing of the time between may last longer.
 #[tokio::test(start_paused = true)]
@@ -33,15 +34,15 @@ async fn releases_refused_for_half_a_second_are_sent_again() {
             tokio::spawn(async move { acquiring.await.map(drop) })
         };
         let cancelled: Vec<_> = (0..10).map(|_| wait(&client)).collect();
-        backend.pass(Duration::from_millis(100)).await;
+        backend.pass(100 * MS).await;
         let waiters: Vec<_> = (0..10).map(|_| wait(&other)).collect();
-        backend.pass(Duration::from_millis(100)).await;
+        backend.pass(100 * MS).await;
 
         // Its scripts alone are refused, so that those who wait go on waiting.
         refuse(&backend);
         drop(holder);
         cancelled.iter().for_each(tokio::task::JoinHandle::abort);
-        backend.pass(Duration::from_millis(500)).await;
+        backend.pass(500 * MS).await;
         server.clear_trouble();
 
         let served = async {
@@ -52,11 +53,11 @@ async fn releases_refused_for_half_a_second_are_sent_again() {
             client.settled().await;
             other.settled().await;
         };
-        let served = tokio::time::timeout(Duration::from_secs(3), served).await;
+        let served = tokio::time::timeout(3 * SECOND, served).await;
         assert!(served.is_ok(), "{}: somebody still waits", way.kind);
         // A permit with an id goes back by a task of its own.
-        backend.pass(Duration::from_millis(100)).await;
-        let again = tokio::time::timeout(Duration::from_secs(1), (way.try_lock)(&other, "x"));
+        backend.pass(100 * MS).await;
+        let again = tokio::time::timeout(SECOND, (way.try_lock)(&other, "x"));
         assert!(again.await.unwrap().unwrap().is_some(), "{}", way.kind);
     }
 }
@@ -80,9 +81,9 @@ async fn refused_acquisition_is_undone_once_the_server_allows_it() {
         server.drop_reply(lost, LostReply::Cuts);
         let refused = (way.lock)(&client, "x").await;
         assert!(refused.is_err(), "{}: {:?}", way.kind, refused.map(drop));
-        backend.pass(Duration::from_millis(500)).await;
+        backend.pass(500 * MS).await;
         server.clear_trouble();
-        backend.pass(Duration::from_secs(3)).await;
+        backend.pass(3 * SECOND).await;
         assert_eq!(client.tables().pending_releases, 0, "{}", way.kind);
         let free = (way.try_lock)(&other, "x").await.unwrap();
         assert!(free.is_some(), "{}: it stays taken", way.kind);
@@ -98,7 +99,7 @@ async fn refused_release_is_an_error_and_goes_on_in_the_background() {
     assert_fails(guard.release().await, ErrorKind::Permission);
     assert!(client.lock("x").try_lock().await.is_err());
     backend.embedded_server().clear_trouble();
-    backend.pass(Duration::from_secs(3)).await;
+    backend.pass(3 * SECOND).await;
     assert!(client.lock("x").try_lock().await.unwrap().is_some());
 }
 
@@ -119,7 +120,7 @@ async fn refused_release_of_several_names_those_that_were_refused() {
 
     // One that fails is named by its own error.
     backends[0].embedded_server().clear_trouble();
-    backends[0].pass(Duration::from_secs(3)).await;
+    backends[0].pass(3 * SECOND).await;
     let guard = all.lock().await.unwrap();
     refuse(&backends[1]);
     let refused = guard.release().await.unwrap_err();
@@ -139,7 +140,7 @@ async fn release_of_a_red_lock_fails_if_no_quorum_is_free() {
     for backend in &fleet.0 {
         backend.embedded_server().clear_trouble();
     }
-    fleet.pass(Duration::from_secs(3)).await;
+    fleet.pass(3 * SECOND).await;
 
     let guard = red(&clients).lock().await.unwrap();
     fleet.0[..3].iter().for_each(refuse);
@@ -158,9 +159,9 @@ async fn release_refused_for_good_ends_with_its_lease() {
     let guard = client.lock("x").lock().lease(10 * SECOND).await.unwrap();
     refuse(&backend);
     drop(guard);
-    backend.pass(Duration::from_secs(9)).await;
+    backend.pass(9 * SECOND).await;
     assert_eq!(client.tables().pending_releases, 1);
-    backend.pass(Duration::from_secs(10)).await;
+    backend.pass(10 * SECOND).await;
     assert_eq!(client.tables().pending_releases, 0);
 }
 
@@ -185,7 +186,7 @@ async fn dropped_red_lock_guard_frees_the_name_for_the_next_try() {
     let backends: Vec<_> = (0..3).map(|_| Backend::embedded()).collect();
     let clients = join_all(backends.iter().map(Backend::client)).await;
     // A server that has just started may have forgotten what it granted.
-    backends[0].pass(Duration::from_secs(60)).await;
+    backends[0].pass(60 * SECOND).await;
     let lock = clients[0].red_lock("x", &clients[1..]);
     for round in 0..1000 {
         let guard = lock.try_lock().await.unwrap();
@@ -235,46 +236,13 @@ async fn bounded_try_ends_at_its_time_behind_pending_releases() {
     let other = client.lock("y").lock().await.unwrap();
     backend.embedded_server().stop();
     drop(guard);
-    backend.pass(Duration::from_millis(1)).await;
+    backend.pass(MS).await;
     let begun = Instant::now();
-    let tried = client.lock("x").try_lock_for(Duration::from_millis(300));
+    let tried = client.lock("x").try_lock_for(300 * MS);
     assert!(tried.await.is_err());
     assert_eq!(begun.elapsed().as_millis(), 300);
     backend.embedded_server().resume();
     assert!(other.check().is_ok());
-}
-
-/// Hands over what the drop of a guard would wait for.
-#[derive(Debug)]
-struct Lingering {
-    inner: Arc<dyn Runtime>,
-    ends: mpsc::Sender<BoxFuture<()>>,
-}
-
-impl Runtime for Lingering {
-    fn now(&self) -> Moment {
-        self.inner.now()
-    }
-
-    fn sleep_until(&self, until: Moment) -> BoxFuture<()> {
-        self.inner.sleep_until(until)
-    }
-
-    fn spawn(&self, task: &'static str, future: BoxFuture<()>) {
-        self.inner.spawn(task, future);
-    }
-
-    fn random(&self) -> u64 {
-        self.inner.random()
-    }
-
-    fn lingers(&self) -> bool {
-        true
-    }
-
-    fn linger(&self, end: BoxFuture<()>) {
-        self.ends.send(end).unwrap();
-    }
 }
 
 /// Looks at the client's tables at the moment of the wake, as a thread on another core may.
@@ -293,16 +261,7 @@ impl Wake for Looking {
 #[tokio::test(start_paused = true)]
 async fn release_is_counted_off_before_the_thread_that_waits_for_it_is_woken() {
     let backend = Backend::embedded();
-    let Backend::Embedded { runtime, .. } = &backend else {
-        panic!("this needs the embedded server");
-    };
-    let (ends, ended) = mpsc::channel();
-    let lingering = Lingering {
-        inner: Arc::clone(runtime),
-        ends,
-    };
-    let builder = backend.builder().runtime(Arc::new(lingering));
-    let client = builder.connect().await.unwrap();
+    let (ended, client) = lingering_client(&backend).await;
     drop(client.lock("x").lock().await.unwrap());
     let mut end = ended.try_recv().expect("a drop waits");
     let looking = Arc::new(Looking {
@@ -312,6 +271,6 @@ async fn release_is_counted_off_before_the_thread_that_waits_for_it_is_woken() {
     let waker = Waker::from(Arc::clone(&looking));
     let polled = end.as_mut().poll(&mut Context::from_waker(&waker));
     assert!(polled.is_pending());
-    backend.pass(Duration::from_millis(1)).await;
+    backend.pass(MS).await;
     assert_eq!(*looking.seen.lock().unwrap(), Some(0));
 }

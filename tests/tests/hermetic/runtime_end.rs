@@ -12,7 +12,7 @@ use std::{
 };
 
 use redlatch::{
-    Client, ErrorKind, HoldState, LossCause, Moment,
+    Client, Error, ErrorKind, HoldState, LossCause, Moment,
     runtime::{Runtime as Outside, TokioRuntime},
 };
 use redlatch_behaviours::prelude::*;
@@ -25,6 +25,8 @@ use tokio::{
     runtime::{Builder, Runtime},
     time::timeout,
 };
+
+use crate::{spawning::runtime_of, ways::within};
 
 const WORDS: &str = "the tokio runtime in which this client was made has ended";
 
@@ -179,25 +181,33 @@ fn sleep_that_outlives_its_runtime_does_not_panic() {
     }
 }
 
+/// Connects a client of which a task panics when `armed` is true.
+async fn sabotaged(
+    backend: &Backend,
+    task: &'static str,
+    armed: &Arc<AtomicBool>,
+) -> Result<Client, Error> {
+    let saboteur = Saboteur {
+        inner: runtime_of(backend),
+        task,
+        armed: Arc::clone(armed),
+    };
+    let builder = backend.builder().runtime(Arc::new(saboteur));
+    builder.connect().await
+}
+
+fn assert_closed_by(task: &str, error: &Error) {
+    assert_eq!(error.kind(), ErrorKind::Closed, "{task}: {error}");
+    assert!(error.to_string().contains(task), "{task}: {error}");
+}
+
 /// A task that panics while the client connects ends the attempt at once.
 #[tokio::test(start_paused = true)]
 async fn connect_names_a_task_that_panics_meanwhile() {
     for task in ["alarms", "client record", "hub", "link", "watchdog"] {
-        let backend = Backend::embedded();
-        let Backend::Embedded { runtime, .. } = &backend else {
-            unreachable!("it is embedded")
-        };
-        let runtime = Arc::new(Saboteur {
-            inner: Arc::clone(runtime),
-            task,
-            armed: Arc::new(AtomicBool::new(true)),
-        });
-        let start = Instant::now();
-        let error = backend.builder().runtime(runtime).connect().await;
-        let error = error.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Closed, "{task}: {error}");
-        assert!(error.to_string().contains(task), "{task}: {error}");
-        assert!(start.elapsed() < Duration::from_secs(1), "{task}");
+        let (backend, armed) = (Backend::embedded(), Arc::new(AtomicBool::new(true)));
+        let connecting = within(SECOND, task, sabotaged(&backend, task, &armed));
+        assert_closed_by(task, &connecting.await.unwrap_err());
     }
 }
 
@@ -212,17 +222,8 @@ async fn a_background_task_that_panics_closes_the_client() {
         "hub",
         "withdrawals",
     ] {
-        let backend = Backend::embedded();
-        let Backend::Embedded { runtime, .. } = &backend else {
-            unreachable!("it is embedded")
-        };
-        let armed = Arc::new(AtomicBool::new(false));
-        let runtime = Arc::new(Saboteur {
-            inner: Arc::clone(runtime),
-            task,
-            armed: Arc::clone(&armed),
-        });
-        let client = backend.builder().runtime(runtime).connect().await.unwrap();
+        let (backend, armed) = (Backend::embedded(), Arc::default());
+        let client = sabotaged(&backend, task, &armed).await.unwrap();
         let (held, lock) = (client.lock("x").lock().await.unwrap(), client.lock("x"));
         let mut waiting = Box::pin(lock.lock().into_future());
         waits(&mut waiting).await;
@@ -232,13 +233,10 @@ async fn a_background_task_that_panics_closes_the_client() {
         backend.embedded_server().cut_connections();
         let ended = timeout(Duration::from_secs(7200), waiting).await;
         let ended = ended.unwrap_or_else(|_| panic!("{task}: the waiter hangs"));
-        let error = ended.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Closed, "{task}");
-        assert!(error.to_string().contains(task), "{task}: {error}");
+        assert_closed_by(task, &ended.unwrap_err());
         assert!(client.is_closed(), "{task}");
         assert_eq!(held.state(), HoldState::Lost(LossCause::Closed), "{task}");
-        let error = client.lock("z").try_lock().await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Closed, "{task}");
+        assert_closed_by(task, &client.lock("z").try_lock().await.unwrap_err());
         drop(held);
         client.close_now().await;
         client.settled().await;

@@ -1,6 +1,10 @@
-//! A client whose background tasks a test starts in its own way.
+//! A client whose background tasks a test starts in its own way, and one that hands over what a
+//! drop would wait for.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, mpsc},
+};
 
 use redlatch::{
     Client, Moment,
@@ -8,10 +12,23 @@ use redlatch::{
 };
 use redlatch_tests::backend::Backend;
 
+/// What a drop would wait for.
+type End = BoxFuture<()>;
+
 /// A runtime that starts tasks with `spawn`, and does all else as `inner`.
 struct Spawning<F> {
     inner: Arc<dyn Runtime>,
     spawn: F,
+    /// Takes what a drop would wait for. Without this, no drop waits.
+    ends: Option<mpsc::Sender<End>>,
+}
+
+/// Returns the runtime of an embedded server.
+pub(crate) fn runtime_of(backend: &Backend) -> Arc<dyn Runtime> {
+    let Backend::Embedded { runtime, .. } = backend else {
+        panic!("this needs the embedded server");
+    };
+    Arc::clone(runtime)
 }
 
 /// Connects a client to the embedded server. `spawn` starts each of its tasks, by name.
@@ -19,11 +36,28 @@ pub(crate) async fn client_with(
     backend: &Backend,
     spawn: impl Fn(&dyn Runtime, &'static str, BoxFuture<()>) + Send + Sync + 'static,
 ) -> Client {
-    let Backend::Embedded { runtime, .. } = backend else {
-        panic!("this needs the embedded server");
-    };
-    let inner = Arc::clone(runtime);
-    let runtime = Arc::new(Spawning { inner, spawn });
+    connect(backend, spawn, None).await
+}
+
+/// Connects a client as of a program without async code. Returns also what its drops would wait
+/// for, in the order that drops the client first.
+pub(crate) async fn lingering_client(backend: &Backend) -> (mpsc::Receiver<End>, Client) {
+    let (ends, ended) = mpsc::channel();
+    let connecting = connect(
+        backend,
+        |inner, task, future| inner.spawn(task, future),
+        Some(ends),
+    );
+    (ended, connecting.await)
+}
+
+async fn connect(
+    backend: &Backend,
+    spawn: impl Fn(&dyn Runtime, &'static str, BoxFuture<()>) + Send + Sync + 'static,
+    ends: Option<mpsc::Sender<End>>,
+) -> Client {
+    let inner = runtime_of(backend);
+    let runtime = Arc::new(Spawning { inner, spawn, ends });
     backend.builder().runtime(runtime).connect().await.unwrap()
 }
 
@@ -49,6 +83,15 @@ where
 
     fn entropy(&self) -> u128 {
         self.inner.entropy()
+    }
+
+    fn lingers(&self) -> bool {
+        self.ends.is_some()
+    }
+
+    fn linger(&self, end: End) {
+        let ends = self.ends.as_ref().expect("no drop waits otherwise");
+        ends.send(end).unwrap();
     }
 }
 

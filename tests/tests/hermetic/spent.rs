@@ -6,31 +6,21 @@ use redlatch_embedded::engine::Model;
 use tokio::time::timeout;
 
 use crate::scripts::{
-    bed::{self, Bed, Call, key},
-    pool::calls::{self as pool, change},
-    rwlock::calls::{self as rwlock, Ask},
+    bed::{Bed, Call, key},
+    calls::{Ask, Of},
+    pool::calls::change,
 };
 
 /// A server time that no test reaches, in ms.
 const FAR: u64 = 9_999_999_999_999;
 
-/// What a call acquires.
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Lock(bed::Lock),
-    /// A side of a read-write lock.
-    Side(&'static str),
-    /// Whether each permit has an id.
-    Permits(bool),
-}
-
-const KINDS: [Kind; 6] = [
-    Kind::Lock(bed::Lock::Plain),
-    Kind::Lock(bed::Lock::Fair),
-    Kind::Side("w"),
-    Kind::Side("r"),
-    Kind::Permits(false),
-    Kind::Permits(true),
+const KINDS: [Of; 6] = [
+    Of::Plain,
+    Of::Fair,
+    Of::Write,
+    Of::Read,
+    Of::Permits,
+    Of::Each,
 ];
 
 /// What a call does with an attempt.
@@ -42,99 +32,30 @@ enum Act {
     Undo(u64),
 }
 
-impl Kind {
-    fn call(self, act: Act, by: u64, attempt: &str) -> Call {
-        match act {
-            Act::Acquire => self.acquire(by, attempt),
-            Act::Release => self.release(None, attempt),
-            Act::Undo(void) => self.release(Some(void), attempt),
-        }
-    }
-
+impl Act {
     /// All attempts at a lock have one owner. A pool has three permits.
-    fn acquire(self, by: u64, attempt: &str) -> Call {
+    fn call(self, bed: &Bed, of: Of, by: u64, attempt: &str) -> Call {
+        let mut ask = Ask::new(of, bed, "a:0", 0).lease(30_000);
+        (ask.by, ask.size) = (by, Some(3));
+        attempt.clone_into(&mut ask.attempt);
         match self {
-            Self::Lock(of) => {
-                let acquire = bed::Acquire {
-                    of,
-                    names: &["x"],
-                    by,
-                    owner: "a:0",
-                    attempt,
-                    lease: 30_000,
-                    retention: 600_000,
-                    register: None,
-                    address: "",
-                };
-                acquire.call()
-            }
-            Self::Side(side) => {
-                let ask = Ask {
-                    by,
-                    owner: "a:0".to_owned(),
-                    attempt: attempt.to_owned(),
-                    lease: 30_000,
-                    register: None,
-                    member: String::new(),
-                };
-                ask.of(side)
-            }
-            Self::Permits(each) => {
-                let acquire = pool::Acquire {
-                    by,
-                    attempt,
-                    need: 1,
-                    lease: 30_000,
-                    size: Some(3),
-                    alive: None,
-                    address: "",
-                    order: "",
-                    each,
-                };
-                acquire.call()
-            }
-        }
-    }
-
-    fn release(self, void: Option<u64>, attempt: &str) -> Call {
-        match self {
-            Self::Lock(of) => {
-                let release = bed::Release::new(&["x"], "a:0", attempt, &[0]);
-                bed::Release {
-                    of,
-                    void,
-                    ..release
-                }
-                .call()
-            }
-            Self::Side(side) => rwlock::release("a:0", attempt, void, "", side, None),
-            Self::Permits(each) => {
-                let hold = if each {
-                    format!("{attempt}:0")
-                } else {
-                    attempt.to_owned()
-                };
-                let release = pool::Release {
-                    attempt,
-                    void,
-                    holds: &[&hold],
-                    ..pool::Release::default()
-                };
-                release.call()
-            }
+            Self::Acquire => ask.call(),
+            Self::Release => ask.release(&[0], None, ""),
+            Self::Undo(void) => ask.release(&[0], Some(void), ""),
         }
     }
 }
 
 impl Bed {
     /// Returns the verdict.
-    fn act(&mut self, kind: Kind, act: Act, by: u64, attempt: &str) -> String {
-        self.ask(&kind.call(act, by, attempt)).swap_remove(1)
+    fn act(&mut self, kind: Of, act: Act, by: u64, attempt: &str) -> String {
+        let call = act.call(self, kind, by, attempt);
+        self.ask(&call).swap_remove(1)
     }
 
     /// Takes the name and gives it back; returns how many commands that runs, and the length of the
     /// longest field.
-    fn cost(&mut self, kind: Kind, attempt: &str) -> (u64, usize) {
+    fn cost(&mut self, kind: Of, attempt: &str) -> (u64, usize) {
         let before = self.commands();
         for act in [Act::Acquire, Act::Release] {
             self.act(kind, act, self.millis() + 5_000, attempt);
@@ -242,33 +163,6 @@ fn prolonged_record_lasts_until_its_new_end() {
     }
 }
 
-/// A try that finds the name busy is over, and so are its copies.
-#[test]
-fn copy_of_a_busy_try_takes_nothing() {
-    for kind in KINDS {
-        let mut bed = Bed::new(Model::default());
-        let void = bed.millis() + 5_000;
-        let others: Vec<_> = match kind {
-            Kind::Permits(_) => vec!["a:1", "a:2", "a:3"],
-            _ => vec!["a:1"],
-        };
-        for other in &others {
-            bed.act(kind, Act::Acquire, FAR, other);
-        }
-        // The owner is the same: it enters a lock again.
-        let verdict = bed.act(kind, Act::Acquire, void, "b:1");
-        if matches!(kind, Kind::Permits(_)) {
-            assert_eq!(verdict, "busy");
-        } else {
-            assert_eq!(bed.act(kind, Act::Release, FAR, "b:1"), "released");
-        }
-        for other in others {
-            bed.act(kind, Act::Release, FAR, other);
-        }
-        assert_eq!(bed.act(kind, Act::Acquire, void, "b:1"), "void", "{kind:?}");
-    }
-}
-
 /// Nobody uses the name any more: its record ends with its key, and is small where the key stays.
 #[test]
 fn record_of_a_name_that_nobody_uses_ends_with_its_key() {
@@ -289,7 +183,7 @@ fn record_of_a_name_that_nobody_uses_ends_with_its_key() {
 /// A pool that ends by its time, or is deleted, may be made anew while copies are under way.
 #[test]
 fn record_outlives_its_pool() {
-    for kind in [Kind::Permits(false), Kind::Permits(true)] {
+    for kind in [Of::Permits, Of::Each] {
         for deleted in [false, true] {
             let mut bed = Bed::new(Model::default());
             let from = bed.millis();

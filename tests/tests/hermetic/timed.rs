@@ -8,12 +8,12 @@ use redlatch::{Backoff, Client, Error, Lockable, MultiLock, WaitStrategy};
 use redlatch_behaviours::prelude::*;
 use redlatch_tests::slow::FarTransport;
 
-use crate::cancel::{SUBJECTS, Subject};
+use crate::ways::{WAYS, Wait, Way};
 
 /// What is waited for.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum Kind {
-    Lock(&'static dyn Subject),
+    Way(Way),
     Permits,
     MultiLock,
     Latch,
@@ -23,7 +23,7 @@ impl Kind {
     /// Takes all of what another client then waits for, for good.
     async fn take(self, client: &Client) {
         match self {
-            Self::Lock(subject) => forget(subject.obstacle(client).await),
+            Self::Way(way) => forget(way.obstacle(client).await),
             Self::Permits => {
                 let permits = client.permit_expirable_semaphore("x").permits_if_unset(1);
                 permits.acquire().lease(3_600_000 * MS).await.unwrap();
@@ -39,14 +39,13 @@ impl Kind {
     /// Tells whether the wait has got what it was for.
     async fn wait_for(self, client: &Client, wait: Duration) -> Result<bool, Error> {
         match self {
-            Self::Lock(subject) => subject.lock_for(client, wait).await,
+            Self::Way(way) => Ok(way.ask(client, Wait::For(wait)).await?.is_some()),
             Self::Permits => {
                 let permits = client.permit_expirable_semaphore("x");
                 Ok(permits.try_acquire_for(wait).await?.is_some())
             }
             Self::MultiLock => {
-                let (free, taken) = (client.lock("a"), client.fair_lock("x"));
-                let members: [&dyn Lockable; 2] = [&free, &taken];
+                let members: [&dyn Lockable; 2] = [&client.lock("a"), &client.fair_lock("x")];
                 Ok(MultiLock::new(&members).try_lock_for(wait).await?.is_some())
             }
             Self::Latch => client.count_down_latch("x").wait_for(wait).await,
@@ -56,43 +55,39 @@ impl Kind {
 
 #[tokio::test(start_paused = true)]
 async fn busy_is_no_error_however_far_the_server_is() {
-    let poll = WaitStrategy::Poll(Backoff::constant(37 * MS));
     let others = [Kind::Permits, Kind::MultiLock, Kind::Latch];
-    for (at, kind) in SUBJECTS
-        .map(Kind::Lock)
-        .into_iter()
-        .chain(others)
-        .enumerate()
-    {
-        for (round_trip, strategy) in [2, 20, 80]
-            .into_iter()
-            .flat_map(|round_trip| [(round_trip, WaitStrategy::Notify), (round_trip, poll)])
-        {
-            let (backend, [holder]) = embedded().await;
-            kind.take(&holder).await;
-            let far =
-                FarTransport::new(Arc::new(backend.embedded_transport()), round_trip * MS / 2);
-            let builder = backend.builder().transport(Arc::new(far));
-            let client = builder.wait_strategy(strategy).connect().await.unwrap();
-            let case = format!("kind {at}, {round_trip} ms, {strategy:?}");
-            let once = async |wait: u32| {
-                let wait = wait * MS;
-                let start = Instant::now();
-                let got = kind.wait_for(&client, wait).await;
-                assert!(!got.unwrap_or_else(|error| panic!("{case}, {wait:?}: {error:?}")));
-                let took = start.elapsed();
-                assert!(took >= wait && took <= wait + 2 * MS, "{case}: {took:?}");
-            };
-            // One after the other, also short ones, and then all of them in one line. The first
-            // one sends the text of the script.
-            let short = 2 * round_trip + 30..5 * round_trip + 130;
-            for wait in (1600..2600).step_by(199).chain(short.step_by(7)) {
-                once(wait).await;
-            }
-            join_all((1600..2600).step_by(47).map(&once)).await;
-            assert_tables_empty(&client).await;
+    for kind in WAYS.map(Kind::Way).into_iter().chain(others) {
+        for round_trip in [2, 20, 80] {
+            busy_is_no_error(kind, round_trip, WaitStrategy::Notify).await;
+            let poll = WaitStrategy::Poll(Backoff::constant(37 * MS));
+            busy_is_no_error(kind, round_trip, poll).await;
         }
     }
+}
+
+async fn busy_is_no_error(kind: Kind, round_trip: u32, strategy: WaitStrategy) {
+    let (backend, [holder]) = embedded().await;
+    kind.take(&holder).await;
+    let far = FarTransport::new(Arc::new(backend.embedded_transport()), round_trip * MS / 2);
+    let builder = backend.builder().transport(Arc::new(far));
+    let client = builder.wait_strategy(strategy).connect().await.unwrap();
+    let case = format!("{kind:?}, {round_trip} ms, {strategy:?}");
+    let once = async |wait: u32| {
+        let wait = wait * MS;
+        let start = Instant::now();
+        let got = kind.wait_for(&client, wait).await;
+        assert!(!got.unwrap_or_else(|error| panic!("{case}, {wait:?}: {error:?}")));
+        let took = start.elapsed();
+        assert!(took >= wait && took <= wait + 2 * MS, "{case}: {took:?}");
+    };
+    // One after the other, also short ones, and then all of them in one line. The first one sends
+    // the text of the script.
+    let short = 2 * round_trip + 30..5 * round_trip + 130;
+    for wait in (1600..2600).step_by(199).chain(short.step_by(7)) {
+        once(wait).await;
+    }
+    join_all((1600..2600).step_by(47).map(&once)).await;
+    assert_tables_empty(&client).await;
 }
 
 /// Only an answer says that a name is busy.

@@ -10,7 +10,7 @@ use redlatch_behaviours::{
 };
 use tokio::{task::JoinHandle, time::timeout};
 
-use crate::locks::LOCKS;
+use crate::ways::LOCKS;
 
 /// What is waited for.
 #[derive(Clone, Copy)]

@@ -28,10 +28,8 @@ async fn locks_work(builder: impl Fn() -> ClientBuilder) -> [Client; 2] {
     assert!(b.lock("x").try_lock().await.unwrap().is_none());
     let waiter = waiting(b.lock("x"));
     assert_eq!(guard.release().await.unwrap(), Released::Free);
-    assert_eq!(
-        waiter.await.unwrap().release().await.unwrap(),
-        Released::Free
-    );
+    let guard = waiter.await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
     [a, b]
 }
 

@@ -1,12 +1,9 @@
 //! The harness itself: servers end, come back and say what is wrong.
 
-use std::{
-    io::{BufRead, BufReader},
-    net::TcpStream,
-    process::{Command, Stdio},
-};
+use std::net::TcpStream;
 
 use redlatch_tests::{
+    child::{self, Process},
     server::{Server, ServerBinary, ServerOptions},
     wait::{GENEROUS, eventually_blocking},
 };
@@ -32,24 +29,11 @@ fn a_server_that_does_not_start_says_why() {
 /// Starts this test binary anew, lets it start a server, and aborts it.
 #[test]
 fn servers_end_with_the_test_process() {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "--nocapture",
-            "lifecycle::run_and_die_with_a_server",
-        ])
-        .env(DIE, "yes")
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let server = lines
-        .map_while(Result::ok)
-        .find_map(|line| Some(line.split_once(DIE)?.1.trim().to_owned()))
-        .expect("the child says where its server is");
+    let test = "lifecycle::run_and_die_with_a_server";
+    let mut child = Process::start(test, &[(DIE, "yes".to_owned())]);
+    let server = child.hears().expect("it says where its server is");
     let (address, dir) = server.split_once(' ').unwrap();
-    assert!(!child.wait().unwrap().success());
+    assert_eq!(child.hears(), None, "it goes on");
     eventually_blocking("the server to die", GENEROUS, || {
         TcpStream::connect(address).err()
     });
@@ -61,7 +45,8 @@ fn servers_end_with_the_test_process() {
 fn run_and_die_with_a_server() {
     if std::env::var_os(DIE).is_some() {
         let server = Server::start(&ServerBinary::any(), ServerOptions::new());
-        println!("{DIE} {} {}", server.address(), server.dir().display());
+        let dir = server.dir().display();
+        child::say(&format!("{} {dir}", server.address()));
         std::process::abort();
     }
 }

@@ -1,38 +1,14 @@
-//! Connections that swallow a reply, and connections that end within one.
+//! Connections that end within a reply.
 
 use redlatch::{Client, ErrorKind, Released};
-use redlatch_lua::REENTRANT;
 use redlatch_tests::{
     backend::Backend,
-    fixture::{MS, assert_nothing_left, call, preload},
-    proxy::{Direction, Proxy, Then},
+    fixture::assert_nothing_left,
+    proxy::{Direction, Proxy},
     server::ServerBinary,
 };
 
-redlatch_tests::on_every_server!(
-    a_stalled_connection_is_replaced_in_time_for_short_leases,
-    connection_that_ends_within_a_reply_is_replaced,
-);
-
-/// A connection that swallows one reply is given up after a sixth of the lease and a second for the
-/// PING, whatever the lease.
-// L13
-async fn a_stalled_connection_is_replaced_in_time_for_short_leases(binary: ServerBinary) {
-    let backend = Backend::real(&binary);
-    preload(backend.server());
-    for lease in [2_000, 3_000] {
-        let proxy = Proxy::start(backend.server().address());
-        let client = Client::connect(&proxy.url()).await.unwrap();
-        let renew = call(backend.server(), &REENTRANT.renew, "x");
-        drop(proxy.drop_reply(renew, Then::Stall));
-        let guard = client.lock("x").lock().renewed_lease(lease * MS);
-        let guard = guard.await.unwrap();
-        let past = tokio::time::sleep(2 * lease * MS);
-        assert!(guard.run(past).await.is_ok(), "a lease of {lease} ms");
-        drop(guard);
-        assert_nothing_left(&backend, &[&client]).await;
-    }
-}
+redlatch_tests::on_every_server!(connection_that_ends_within_a_reply_is_replaced);
 
 /// Within the greeting, and within what comes after it.
 // L2

@@ -33,10 +33,8 @@ async fn holder_learns_of_a_power_loss_that_forgot_its_hold(binary: ServerBinary
     let next = b.lock("tail").lock().await.unwrap();
     assert!(next.token() > tail.token(), "the fence rises all the same");
     let cause = tail.lost().await;
-    assert!(
-        [LossCause::Taken, LossCause::Forgotten].contains(&cause),
-        "{cause}"
-    );
+    let causes = [LossCause::Taken, LossCause::Forgotten];
+    assert!(causes.contains(&cause), "{cause}");
     assert!(b.lock("synced").try_lock().await.unwrap().is_none());
     assert_eq!(synced.release().await.unwrap(), Released::Free);
     drop((tail, next));

@@ -11,7 +11,8 @@ use redlatch_tests::{
 };
 
 use super::support::{
-    contended, first_waiter, hand_over, has_shards, name_on, registered, take_and_free, three,
+    assert_both_empty, contended, first_waiter, hand_over, has_shards, name_on, registered,
+    take_and_free, three,
 };
 
 redlatch_tests::on_every_server!(rights_named_in_the_readme_suffice_in_a_cluster);
@@ -156,8 +157,7 @@ async fn hand_over_on_every_node(cluster: &Cluster, a: &Client, b: &Client) -> V
         guard.extend(60 * SECOND).await.unwrap();
         hand_over(guard, waiter).await;
     }
-    assert_tables_empty(a).await;
-    assert_tables_empty(b).await;
+    assert_both_empty([a, b]).await;
     verbs
 }
 

@@ -127,10 +127,8 @@ impl Held {
         assert_eq!(cause, LossCause::Expired);
         assert!(!fixed.is_finished(), "two believe");
         let (next, granted) = timeout(GENEROUS, fixed).await.unwrap().unwrap();
-        println!(
-            "{what}: the next of one that ended had it {:?} later",
-            granted - told
-        );
+        let later = granted - told;
+        println!("{what}: the next of one that ended had it {later:?} later");
         assert!(next.token() > self.fixed.token());
         next.release().await.unwrap();
 
@@ -147,10 +145,8 @@ impl Held {
         let released = Instant::now();
         assert_eq!(self.renewed.release().await.unwrap(), Released::Free);
         let (next, granted) = timeout(GENEROUS, renewed).await.unwrap().unwrap();
-        println!(
-            "{what}: one that was released was had after {:?}",
-            granted - released
-        );
+        let later = granted - released;
+        println!("{what}: one that was released was had after {later:?}");
         next.release().await.unwrap();
     }
 }

@@ -11,7 +11,9 @@ use redlatch_tests::{
     wait::wait_for,
 };
 
-use super::support::{contended, hand_over, name_on, take_and_free, three, three_and_three};
+use super::support::{
+    assert_both_empty, contended, hand_over, name_on, pair, take_and_free, three, three_and_three,
+};
 
 redlatch_tests::on_every_server!(
     one_stopped_shard_holds_up_no_other,
@@ -108,8 +110,7 @@ async fn only_names_of_the_stopped_shard_are_refused(binary: ServerBinary) {
 
 async fn notifications_arrive_over_another_node_when_one_dies(binary: ServerBinary) {
     let cluster = three_and_three(&binary);
-    let client = Client::connect(&cluster.url()).await.unwrap();
-    let other = Client::connect(&cluster.url()).await.unwrap();
+    let [client, other] = pair(&cluster.url()).await;
     let channels = format!("redlatch:w:{}*", other.id());
     let hears = |node: &Server| {
         // The one is a channel of the whole cluster, the other of a shard, which 6.2 does not know.
@@ -137,8 +138,7 @@ async fn notifications_arrive_over_another_node_when_one_dies(binary: ServerBina
     .await;
     let (guard, waiter) = contended(&cluster, [&client, &other], &name).await;
     hand_over(guard, waiter).await;
-    assert_tables_empty(&client).await;
-    assert_tables_empty(&other).await;
+    assert_both_empty([&client, &other]).await;
 }
 
 // L45
@@ -161,8 +161,7 @@ async fn unserved_slot_is_retried_with_pauses(binary: ServerBinary) {
     guard.check().unwrap();
     owner.command(&["CLUSTER", "ADDSLOTS", &slot]).unwrap();
     hand_over(guard, waiter).await;
-    assert_tables_empty(&a).await;
-    assert_tables_empty(&b).await;
+    assert_both_empty([&a, &b]).await;
     cluster.await_agreement();
 }
 
@@ -245,10 +244,8 @@ async fn dead_master_keeps_no_new_client_away(binary: ServerBinary) {
             let (found, error) = walk(&client).await;
             let error = error.expect("a part is missing").to_string();
             assert!(error.contains(&dead.address().to_string()), "{error}");
-            assert!(
-                names[1..].iter().all(|name| found.contains(name)),
-                "{found:?}"
-            );
+            let all_found = names[1..].iter().all(|name| found.contains(name));
+            assert!(all_found, "{found:?}");
             let answers = client.ask_servers().await.unwrap();
             let failed: Vec<_> = answers.iter().filter(|one| one.failed.is_some()).collect();
             assert_eq!((answers.len(), failed.len()), (3, 1));

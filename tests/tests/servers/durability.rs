@@ -7,7 +7,7 @@ use redlatch_tests::{
     server::{Replicated, ServerBinary, ServerOptions},
 };
 
-use super::support::cut_off;
+use super::support::{assert_both_empty, cut_off, pair, take_and_free, with_one_replica};
 
 redlatch_tests::on_every_server!(
     guard_reports_how_many_replicas_confirmed,
@@ -52,10 +52,7 @@ async fn guard_reports_how_many_replicas_confirmed(binary: ServerBinary) {
 // L48
 async fn replica_shortfall_is_an_error_and_undone(binary: ServerBinary) {
     let servers = replicated(&binary, 2);
-    let (a, b) = (
-        Client::connect(&servers.url()).await.unwrap(),
-        Client::connect(&servers.url()).await.unwrap(),
-    );
+    let [a, b] = pair(&servers.url()).await;
     let replicas: Vec<_> = servers.servers()[1..].iter().collect();
     replicas[0].stop();
     let lock = a.lock("x");
@@ -75,18 +72,15 @@ async fn replica_shortfall_is_an_error_and_undone(binary: ServerBinary) {
     let error = locking.await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotEnoughReplicas, "{error:?}");
     // Who does not ask for replicas is not held up by those who do.
-    let guard = lock.lock().await.unwrap();
-    guard.release().await.unwrap();
+    take_and_free(&lock, 1).await;
     for replica in replicas {
         replica.cont();
     }
-    assert_tables_empty(&a).await;
-    assert_tables_empty(&b).await;
+    assert_both_empty([&a, &b]).await;
 }
 
 async fn a_renewal_that_is_not_confirmed_does_not_count(binary: ServerBinary) {
-    let servers = replicated(&binary, 1);
-    let client = Client::connect(&servers.url()).await.unwrap();
+    let (servers, client) = with_one_replica(&binary).await;
     let durable = client.lock("x");
     let durable = durable.lock().durability(Durability::Replicas(1));
     // A replica has a sixth of the lease to confirm.
@@ -95,11 +89,7 @@ async fn a_renewal_that_is_not_confirmed_does_not_count(binary: ServerBinary) {
     let plain = plain.await.unwrap();
     tokio::time::sleep(3 * SECOND).await;
     assert!(durable.remaining() > 3 * SECOND, "{durable:?}");
-    assert_eq!(
-        durable.state(),
-        HoldState::Held,
-        "it is confirmed and counts"
-    );
+    assert_eq!(durable.state(), HoldState::Held, "it is confirmed");
     servers.servers()[1].stop();
     assert_eq!(durable.lost().await, LossCause::Unreachable);
     assert_eq!(plain.state(), HoldState::Held);
@@ -109,8 +99,7 @@ async fn a_renewal_that_is_not_confirmed_does_not_count(binary: ServerBinary) {
 }
 
 async fn an_extension_that_is_not_confirmed_does_not_count(binary: ServerBinary) {
-    let servers = replicated(&binary, 1);
-    let client = Client::connect(&servers.url()).await.unwrap();
+    let (servers, client) = with_one_replica(&binary).await;
     let lock = client.lock("x");
     let durable = lock.lock().durability(Durability::Replicas(1));
     let guard = durable.lease(60 * SECOND).await.unwrap();
@@ -132,20 +121,14 @@ async fn an_extension_that_is_not_confirmed_does_not_count(binary: ServerBinary)
 
 async fn lossy_failover_keeps_exclusion_with_all_replicas(binary: ServerBinary) {
     let servers = replicated(&binary, 1);
-    let a = Client::connect(&servers.url()).await.unwrap();
-    let b = Client::connect(&servers.url()).await.unwrap();
+    let [a, b] = pair(&servers.url()).await;
     let [master, replica] = servers.servers() else {
         panic!("there are two")
     };
     let all = Durability::Replicas(1);
     // One that the replica has confirmed is known to the new master.
-    let kept = a
-        .lock("kept")
-        .lock()
-        .lease(60 * SECOND)
-        .durability(all)
-        .await;
-    let kept = kept.unwrap();
+    let kept = a.lock("kept").lock().lease(60 * SECOND);
+    let kept = kept.durability(all).await.unwrap();
     cut_off(master, replica);
     let lock = a.lock("x");
     let first = lock.lock().lease(60 * SECOND).durability(all).await;
@@ -157,6 +140,5 @@ async fn lossy_failover_keeps_exclusion_with_all_replicas(binary: ServerBinary) 
     assert!(b.lock("kept").try_lock().await.unwrap().is_none());
     assert_eq!(kept.state(), HoldState::Held);
     drop((kept, second));
-    assert_tables_empty(&a).await;
-    assert_tables_empty(&b).await;
+    assert_both_empty([&a, &b]).await;
 }

@@ -12,7 +12,7 @@ use redlatch::{Client, HoldState, Lock, LockGuard, Released};
 use redlatch_core::family::slot_of;
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
-    fixture::{MS, SECOND, key},
+    fixture::{MS, SECOND, assert_nothing_left, key},
     server::{Server, ServerBinary, ServerKind, Version},
     wait::{by_night, wait_for},
 };
@@ -103,11 +103,9 @@ async fn moving_a_slot_of_many_keys_loses_no_hold(binary: ServerBinary) {
             left.min().unwrap()
         }
     );
-    println!(
-        "{binary}: {} keys moved in {:?}; the hold next to its end had {shortest:?} of {LEASE:?} left",
-        many(),
-        began.elapsed()
-    );
+    let (keys, took) = (many(), began.elapsed());
+    println!("{binary}: {keys} keys moved in {took:?}");
+    println!("{binary}: the hold next to its end had {shortest:?} of {LEASE:?} left");
     assert_eq!(released, Released::Free);
     assert_eq!(cluster.owner("{s}").port(), target.port());
     load.end(&binary).await;
@@ -139,9 +137,7 @@ async fn name_in_a_moving_slot_is_kept_and_freed(binary: ServerBinary) {
     // The waiter had an address in the old shard, too. Nobody hears a call there, and the note that
     // somebody waits stays until the release after it.
     a.lock("x").lock().await.unwrap().release().await.unwrap();
-    assert_tables_empty(&a).await;
-    assert_tables_empty(&b).await;
-    backend.assert_only_counters_left();
+    assert_nothing_left(&backend, &[&a, &b]).await;
     cluster.migrate(slot, source, 10);
     cluster.await_agreement();
 }
@@ -235,11 +231,8 @@ async fn atomic_slot_migration_loses_no_hold(binary: ServerBinary) {
         cluster.owner("{s}").port() == target.port()
     })
     .await;
-    println!(
-        "{binary}: {} keys moved as a whole in {:?}",
-        many(),
-        began.elapsed()
-    );
+    let (keys, took) = (many(), began.elapsed());
+    println!("{binary}: {keys} keys moved as a whole in {took:?}");
     load.end(&binary).await;
     // Others want the cluster as it was, and empty.
     cluster.await_agreement();

@@ -2,13 +2,12 @@
 
 use redlatch::{Client, Durability, ErrorKind, HoldState, Released};
 use redlatch_tests::{
-    backend::assert_tables_empty,
     fixture::{MS, SECOND},
     server::{Connection, Reply, SentinelGroup, ServerBinary, ServerOptions},
     wait::{GENEROUS, eventually_blocking},
 };
 
-use super::support::{await_copy, take_and_free};
+use super::support::{assert_both_empty, await_copy, other, take_and_free};
 
 redlatch_tests::on_every_server!(a_master_cut_off_from_its_sentinels_is_left_when_they_tell);
 
@@ -24,8 +23,7 @@ async fn a_master_cut_off_from_its_sentinels_is_left_when_they_tell(binary: Serv
     let before = a.lock("y").lock().durability(durable).await.unwrap();
     before.release().await.unwrap();
     let old = group.master();
-    let mut servers = group.replicated().servers().iter();
-    let replica = servers.find(|server| server.port() != old.port()).unwrap();
+    let replica = other(&group, old);
     await_copy(replica, "x");
     let mut admin = old.connect().unwrap();
     cut_off_from_all_but_ours(&mut admin);
@@ -54,8 +52,7 @@ async fn a_master_cut_off_from_its_sentinels_is_left_when_they_tell(binary: Serv
     take_and_free(&a.lock("x"), 10).await;
     take_and_free(&b.lock("z"), 10).await;
     assert_eq!(old.script_calls(), before);
-    assert_tables_empty(&a).await;
-    assert_tables_empty(&b).await;
+    assert_both_empty([&a, &b]).await;
 }
 
 /// Asks newcomers for a password that nobody has, and closes all connections but our clients' and

@@ -4,8 +4,8 @@ use redlatch::{Client, Released};
 use redlatch_core::family::slot_of;
 use redlatch_lua::REENTRANT;
 use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    fixture::{SECOND, call, key, preload},
+    backend::Backend,
+    fixture::{SECOND, assert_nothing_left, call, key, preload},
     proxy::{Proxy, Then},
     server::{Server, ServerBinary},
 };
@@ -52,8 +52,7 @@ async fn replies_of_a_cluster_that_are_lost_count_once(binary: ServerBinary) {
             assert_eq!(released, Released::Free, "counted once: {then:?} on {name}");
         }
     }
-    assert_tables_empty(&client).await;
-    backend.assert_only_counters_left();
+    assert_nothing_left(&backend, &[&client]).await;
 }
 
 /// To where nobody is, to a name that is none, and to itself: each once, and then the truth.
@@ -87,6 +86,5 @@ async fn redirects_to_an_absent_node_only_delay(binary: ServerBinary) {
             release.answered().await;
         }
     }
-    assert_tables_empty(&client).await;
-    backend.assert_only_counters_left();
+    assert_nothing_left(&backend, &[&client]).await;
 }

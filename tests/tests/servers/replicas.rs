@@ -8,13 +8,12 @@ use redlatch_tests::{
     wait::wait_for,
 };
 
-use super::support::{await_copy, take_and_free};
+use super::support::{await_copy, take_and_free, with_one_replica};
 
 redlatch_tests::on_every_server!(
     the_master_is_found_among_its_replicas,
     read_only_master_is_left_for_another,
     demoted_server_is_left_although_no_request_writes,
-    read_only_single_server_is_dialled_again,
     two_masters_are_refused,
 );
 
@@ -36,8 +35,7 @@ async fn the_master_is_found_among_its_replicas(binary: ServerBinary) {
 }
 
 async fn read_only_master_is_left_for_another(binary: ServerBinary) {
-    let servers = Replicated::start(&binary, 1, &ServerOptions::new());
-    let client = Client::connect(&servers.url()).await.unwrap();
+    let (servers, client) = with_one_replica(&binary).await;
     let guard = client.lock("x").lock().await.unwrap();
     await_copy(&servers.servers()[1], "x");
     servers.promote(1);
@@ -58,8 +56,7 @@ async fn read_only_master_is_left_for_another(binary: ServerBinary) {
 }
 
 async fn demoted_server_is_left_although_no_request_writes(binary: ServerBinary) {
-    let servers = Replicated::start(&binary, 1, &ServerOptions::new());
-    let client = Client::connect(&servers.url()).await.unwrap();
+    let (servers, client) = with_one_replica(&binary).await;
     let lease = 3600 * SECOND;
     let held = client.lock("x").lock().lease(lease).await.unwrap();
     await_copy(&servers.servers()[1], "x");
@@ -83,27 +80,6 @@ async fn demoted_server_is_left_although_no_request_writes(binary: ServerBinary)
     drop(held);
 }
 
-async fn read_only_single_server_is_dialled_again(binary: ServerBinary) {
-    let master = Server::start(&binary, ServerOptions::new());
-    let server = Server::start(&binary, ServerOptions::new());
-    let client = Client::connect(&server.url()).await.unwrap();
-    take_and_free(&client.lock("x"), 1).await;
-    let connections = connections(&server);
-    let port = master.port().to_string();
-    server.command(&["REPLICAOF", "127.0.0.1", &port]).unwrap();
-    let lock = client.lock("x");
-    let waiting = tokio::spawn(async move { lock.lock().await });
-    // Behind its name may be another server by now, which only a new connection finds.
-    wait_for("a new connection", async || {
-        self::connections(&server) > connections + 2
-    })
-    .await;
-    server.command(&["REPLICAOF", "NO", "ONE"]).unwrap();
-    let guard = waiting.await.unwrap().unwrap();
-    assert_eq!(guard.release().await.unwrap(), Released::Free);
-    assert_tables_empty(&client).await;
-}
-
 async fn two_masters_are_refused(binary: ServerBinary) {
     let one = Server::start(&binary, ServerOptions::new());
     let other = Server::start(&binary, ServerOptions::new());
@@ -112,11 +88,4 @@ async fn two_masters_are_refused(binary: ServerBinary) {
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
     assert_eq!(one.keys(), [""; 0]);
     assert_eq!(other.keys(), [""; 0]);
-}
-
-/// How many connections of redlatch the server has had, those of the harness left out.
-fn connections(server: &Server) -> u64 {
-    let stats = server.commandstats();
-    // Each begins with one HELLO.
-    stats.get("hello").copied().unwrap_or(0)
 }

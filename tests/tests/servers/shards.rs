@@ -1,18 +1,16 @@
 //! Wakes that stay within a shard of a cluster, where the server can do that.
 
-use std::collections::BTreeSet;
-
 use redlatch::Client;
 use redlatch_core::family::slot_of;
 use redlatch_tests::{
-    backend::assert_tables_empty,
     fixture::{MS, SECOND, key},
     server::{Cluster, ClusterOptions, Server, ServerBinary, ServerOptions},
     wait::wait_for,
 };
 
 use super::support::{
-    await_copy, contended, first_waiter, hand_over, has_shards, other_master, take_and_free,
+    assert_both_empty, await_copy, contended, first_waiter, hand_over, has_shards, name_on,
+    other_master, take_and_free,
 };
 
 redlatch_tests::on_every_server!(
@@ -41,10 +39,8 @@ async fn connect(url: &str) -> Client {
 
 /// One name on each master.
 fn names(cluster: &Cluster) -> Vec<String> {
-    let mut seen = BTreeSet::new();
-    let names = (0..).map(|n| format!("n{n}"));
-    let mut new = names.filter(|name| seen.insert(cluster.owner(&key(name)).port()));
-    new.by_ref().take(cluster.masters().len()).collect()
+    let of = |master| name_on(cluster, master, "n");
+    cluster.masters().into_iter().map(of).collect()
 }
 
 /// Lets `b` wait for what `a` holds, and returns the address it waits under once it has got it.
@@ -55,12 +51,17 @@ async fn address_of_waiter(cluster: &Cluster, a: &Client, b: &Client, name: &str
     address
 }
 
+/// Returns the channel of an address.
+fn channel(address: &str) -> &str {
+    address.split(' ').nth(1).unwrap()
+}
+
 /// How many listen at `node` to the channel of `address`.
 fn heard_at(node: &Server, address: &str) -> i64 {
-    let channel = address.split(' ').nth(1).unwrap();
+    let order = ["PUBSUB", "SHARDNUMSUB", channel(address)];
     let reply = node
         .connect()
-        .and_then(|mut connection| connection.command(&["PUBSUB", "SHARDNUMSUB", channel]));
+        .and_then(|mut connection| connection.command(&order));
     reply.map_or(0, |reply| reply.array().remove(1).int())
 }
 
@@ -88,11 +89,8 @@ async fn notifications_stay_within_their_shard(binary: ServerBinary) {
     for name in names(&cluster) {
         for _ in 0..PAIRS {
             let address = address_of_waiter(&cluster, &a, &b, &name).await;
-            assert_eq!(
-                address.starts_with("SPUBLISH "),
-                has_shards(&binary),
-                "{address}"
-            );
+            let by_shard = address.starts_with("SPUBLISH ");
+            assert_eq!(by_shard, has_shards(&binary), "{address}");
         }
         let stats = cluster.owner(&key(&name)).commandstats();
         let published = |verb: &str| stats.get(verb).copied().unwrap_or(0);
@@ -104,17 +102,10 @@ async fn notifications_stay_within_their_shard(binary: ServerBinary) {
         }
     }
     let sent = sent_to_everybody(&cluster) - before;
-    println!(
-        "{binary}: {sent} messages between nodes for {} wakes",
-        3 * PAIRS
-    );
-    assert_eq!(
-        sent == 0,
-        has_shards(&binary),
-        "{sent} messages to everybody"
-    );
-    assert_tables_empty(&a).await;
-    assert_tables_empty(&b).await;
+    let wakes = 3 * PAIRS;
+    println!("{binary}: {sent} messages between nodes for {wakes} wakes");
+    assert_eq!(sent == 0, has_shards(&binary), "{sent} to everybody");
+    assert_both_empty([&a, &b]).await;
 }
 
 /// Only the slot of the channel moves. Who waits elsewhere in the shard is not called any more and
@@ -126,14 +117,11 @@ async fn waiters_change_channel_when_its_slot_moves(binary: ServerBinary) {
     let name = names(&cluster).remove(0);
     let (guard, waiter) = contended(&cluster, [&a, &b], &name).await;
     let old = first_waiter(cluster.owner(&key(&name)), &name);
-    let slot = slot_of(old.split(' ').nth(1).unwrap().as_bytes());
+    let slot = slot_of(channel(&old).as_bytes());
     let owner = cluster.owner(&key(&name));
     if has_shards(&binary) {
-        assert_ne!(
-            slot,
-            slot_of(key(&name).as_bytes()),
-            "the name's own slot stays"
-        );
+        let own = slot_of(key(&name).as_bytes());
+        assert_ne!(slot, own, "the name's own slot stays");
         cluster.migrate(slot, other_master(&cluster, owner), 10);
     } else {
         assert!(!old.contains('{'), "a channel for all slots: {old}");
@@ -142,7 +130,7 @@ async fn waiters_change_channel_when_its_slot_moves(binary: ServerBinary) {
     // The client hears of the new owner when a message or a request goes astray.
     wait_for("another channel", async || {
         let new = address_of_waiter(&cluster, &a, &b, &name).await;
-        (new.split(' ').nth(1) != old.split(' ').nth(1)) == has_shards(&binary)
+        (channel(&new) != channel(&old)) == has_shards(&binary)
     })
     .await;
     if has_shards(&binary) {
@@ -154,8 +142,7 @@ async fn waiters_change_channel_when_its_slot_moves(binary: ServerBinary) {
         .await;
         hand_over(guard, waiter).await;
     }
-    assert_tables_empty(&a).await;
-    assert_tables_empty(&b).await;
+    assert_both_empty([&a, &b]).await;
 }
 
 /// Only the slot of the name moves. Its new shard cannot publish to the old channel, so that a
@@ -182,8 +169,7 @@ async fn waiter_of_a_moved_name_changes_to_the_channel_of_its_new_shard(binary: 
         assert!(!old.contains('{'), "a channel for all slots: {old}");
     }
     hand_over(guard, waiter).await;
-    assert_tables_empty(&a).await;
-    assert_tables_empty(&b).await;
+    assert_both_empty([&a, &b]).await;
 }
 
 async fn channel_moves_with_its_shard_to_the_next_master(binary: ServerBinary) {
@@ -206,16 +192,11 @@ async fn channel_moves_with_its_shard_to_the_next_master(binary: ServerBinary) {
         .await;
     }
     hand_over(guard, waiter).await;
-    assert_eq!(
-        address_of_waiter(&cluster, &a, &b, &name)
-            .await
-            .split(' ')
-            .nth(1),
-        before.split(' ').nth(1),
-        "who comes then waits under the same channel"
-    );
-    assert_tables_empty(&a).await;
-    assert_tables_empty(&b).await;
+    let after = address_of_waiter(&cluster, &a, &b, &name).await;
+    let same = channel(&after) == channel(&before);
+    // Who comes then waits under the same channel.
+    assert!(same, "{before}, {after}");
+    assert_both_empty([&a, &b]).await;
 }
 
 async fn user_without_sharded_publish_publishes_to_all_nodes(binary: ServerBinary) {
@@ -246,8 +227,7 @@ async fn user_without_sharded_publish_publishes_to_all_nodes(binary: ServerBinar
             assert!(address.starts_with("PUBLISH "), "{rules}: {address}");
         }
         take_and_free(&a.lock(&names[0]), 5).await;
-        assert_tables_empty(&a).await;
-        assert_tables_empty(&b).await;
+        assert_both_empty([&a, &b]).await;
         allow("+@all");
     }
 }

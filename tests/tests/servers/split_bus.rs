@@ -71,10 +71,8 @@ async fn master_in_the_minority_is_left_and_durable_holds_exclude(binary: Server
             );
             assert!(second.token() > first.token(), "the fence rises");
             let cause = timeout(GENEROUS, first.lost()).await.unwrap();
-            println!(
-                "{binary}: it was told by {:?} after the split: {cause}",
-                split.elapsed()
-            );
+            let told = split.elapsed();
+            println!("{binary}: it was told by {told:?} after the split: {cause}");
             second.release().await.unwrap();
         }
     }
@@ -85,10 +83,8 @@ async fn master_in_the_minority_is_left_and_durable_holds_exclude(binary: Server
     assert!(expected.contains(&cause), "{cause}");
     let (next, granted) = timeout(GENEROUS, after_all).await.unwrap().unwrap();
     assert!(told <= granted, "two durable holders");
-    println!(
-        "{binary}: the next had it {:?} after the other was told",
-        granted - told
-    );
+    let later = granted - told;
+    println!("{binary}: the next had it {later:?} after the other was told");
     assert!(next.token() > all.token());
     next.release().await.unwrap();
     assert!(!after_kept.is_finished());

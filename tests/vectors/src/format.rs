@@ -49,11 +49,8 @@ fn write_one(text: &mut String, vector: &Vector) {
 /// Panics if the text is of another form or version.
 pub(crate) fn read(text: &str) -> Vec<Vector> {
     let mut file: Value = serde_json::from_str(text).expect("JSON");
-    assert_eq!(
-        file["version"],
-        json!(VERSION),
-        "the version of the vectors"
-    );
+    let version = &file["version"];
+    assert_eq!(*version, json!(VERSION), "the version of the vectors");
     for vector in file["vectors"].as_array_mut().expect("a list") {
         let fields = vector.as_object_mut().expect("a call");
         let before = fields["before"].clone();

@@ -15,10 +15,8 @@ fn main() {
         }
     }
     for (name, text) in recorded {
-        println!(
-            "vectors/{name}: {} calls",
-            text.matches("{\"script\":").count()
-        );
+        let calls = text.matches("{\"script\":").count();
+        println!("vectors/{name}: {calls} calls");
         fs::write(folder.join(name), text).expect("a file that can be written");
     }
 }

@@ -3,21 +3,16 @@
 // A vector that cannot be read fails the test.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use redlatch_vectors::{answers, declared, folder, recorded, replay, stored, texts};
 
 #[test]
 fn stored_vectors_are_those_that_the_scripts_give() {
     let (stored, recorded) = (texts(&folder()), recorded());
-    let names = |files: &std::collections::BTreeMap<String, String>| {
-        files.keys().cloned().collect::<Vec<_>>()
-    };
-    assert_eq!(
-        names(&stored),
-        names(&recorded),
-        "run `cargo xtask vectors`"
-    );
+    let names = |files: &BTreeMap<String, String>| files.keys().cloned().collect::<Vec<_>>();
+    let (old, new) = (names(&stored), names(&recorded));
+    assert_eq!(old, new, "run `cargo xtask vectors`");
     for (name, text) in &recorded {
         let differs = stored[name]
             .lines()
@@ -64,11 +59,7 @@ fn every_answer_of_every_script_has_a_vector() {
         let without = declared.difference(&found);
         missing.extend(without.map(|kind| format!("{}: {kind:?}", source.name)));
     }
-    assert!(
-        missing.is_empty(),
-        "without a vector:\n{}",
-        missing.join("\n")
-    );
+    assert!(missing.is_empty(), "without a vector: {missing:#?}");
 }
 
 #[test]

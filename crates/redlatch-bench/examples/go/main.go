@@ -9,7 +9,10 @@ package main
 
 import (
 	"bufio"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -37,28 +40,28 @@ func answer(out *bufio.Writer) error {
 		return err
 	}
 	fmt.Fprintf(out, "ready %s\n", library.verbs())
-	if err := out.Flush(); err != nil {
-		return err
-	}
-	requests := bufio.NewScanner(os.Stdin)
-	for requests.Scan() {
-		job, err := readJob(requests.Text())
-		if err != nil {
-			return err
-		}
-		tasks, wall, err := run(library, job)
-		if err != nil {
-			return err
-		}
-		for _, task := range tasks {
-			task.write(out)
-		}
-		fmt.Fprintf(out, "done %d\n", wall.Nanoseconds())
+	requests, answers := json.NewDecoder(os.Stdin), json.NewEncoder(out)
+	for {
 		if err := out.Flush(); err != nil {
 			return err
 		}
+		var request struct{ Run *job }
+		switch err := requests.Decode(&request); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case request.Run == nil || request.Run.Names != "own" && request.Run.Names != "one":
+			return errors.New("unknown request")
+		}
+		done, err := run(library, request.Run)
+		if err != nil {
+			return err
+		}
+		if err := answers.Encode(done); err != nil {
+			return err
+		}
 	}
-	return requests.Err()
 }
 
 func connect(library, url string) (session, error) {
@@ -75,74 +78,20 @@ func connect(library, url string) (session, error) {
 	return nil, fmt.Errorf("unknown library %q", library)
 }
 
-// job is what is asked for in one round.
+// job is what is asked for in one round. Durations are numbers of ns.
 type job struct {
-	names string
-	key   string
-	tasks int
+	Names string
+	Key   string
+	Tasks int
 	// How long each task goes on; if it is 0, each locks so many pairs.
-	span  time.Duration
-	pairs uint64
-	hold  time.Duration
+	Time  time.Duration
+	Pairs uint64
+	Hold  time.Duration
 }
 
 func (j *job) name(task int) string {
-	if j.names == "own" {
-		return j.key + ":" + strconv.Itoa(task)
+	if j.Names == "own" {
+		return j.Key + ":" + strconv.Itoa(task)
 	}
-	return j.key
-}
-
-// readJob reads `run <names> <key> <tasks> <ms> <pairs> <hold>`.
-func readJob(line string) (*job, error) {
-	words := strings.Split(line, " ")
-	if len(words) != 7 || words[0] != "run" {
-		return nil, fmt.Errorf("unknown request %q", line)
-	}
-	var numbers [4]uint64
-	for i, word := range words[3:] {
-		number, err := strconv.ParseUint(word, 10, 32)
-		if err != nil {
-			return nil, fmt.Errorf("in the request %q: %w", line, err)
-		}
-		numbers[i] = number
-	}
-	switch words[1] {
-	case "own", "one":
-	default:
-		return nil, fmt.Errorf("unknown names in the request %q", line)
-	}
-	return &job{
-		names: words[1],
-		key:   words[2],
-		tasks: int(numbers[0]),
-		span:  time.Duration(numbers[1]) * time.Millisecond,
-		pairs: numbers[2],
-		hold:  time.Duration(numbers[3]) * time.Microsecond,
-	}, nil
-}
-
-// write writes the lines of a task; its `task` line is the last.
-func (t *taskDone) write(out *bufio.Writer) {
-	// There may be a million numbers: each is put into the same memory.
-	var text []byte
-	for i, latency := range t.latencies {
-		text = text[:0]
-		if i%100 == 0 {
-			if i > 0 {
-				text = append(text, '\n')
-			}
-			text = append(text, "latency"...)
-		}
-		text = append(text, ' ')
-		text = strconv.AppendInt(text, int64(latency), 10)
-		out.Write(text)
-	}
-	if len(t.latencies) > 0 {
-		out.WriteByte('\n')
-	}
-	for _, hold := range t.holds {
-		fmt.Fprintf(out, "hold %d %d %d\n", t.number, hold.got, hold.left)
-	}
-	fmt.Fprintf(out, "task %d\n", t.pairs)
+	return j.Key
 }

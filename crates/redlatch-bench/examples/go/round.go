@@ -21,65 +21,66 @@ type lock interface {
 	release() error
 }
 
-type taskDone struct {
-	number    int
-	pairs     uint64
-	latencies []time.Duration
-	holds     []held
-	err       error
+type done struct {
+	Wall  time.Duration `json:"wall"`
+	Tasks []*taskDone   `json:"tasks"`
 }
 
-// held is one hold, in ns of CLOCK_MONOTONIC.
-type held struct {
-	got, left int64
+type taskDone struct {
+	Pairs     uint64          `json:"pairs"`
+	Latencies []time.Duration `json:"latencies,omitempty"`
+	// Each hold is two times of CLOCK_MONOTONIC: when the lock was got, and when it was left.
+	Holds [][2]int64 `json:"holds,omitempty"`
+	err   error
 }
 
 // run starts the tasks together and returns when all have ended, or one has failed.
-func run(library session, job *job) ([]*taskDone, time.Duration, error) {
+func run(library session, job *job) (*done, error) {
 	var waiting sync.WaitGroup
 	gate := make(chan struct{})
 	// Large enough for tasks that end when nobody waits for them any more.
-	ended := make(chan *taskDone, job.tasks)
-	for number := range job.tasks {
+	ended := make(chan *taskDone, job.Tasks)
+	for number := range job.Tasks {
 		lock := library.lock(job.name(number))
 		waiting.Add(1)
 		go func() {
-			done := &taskDone{number: number}
+			task := &taskDone{}
 			waiting.Done()
 			<-gate
-			if job.names == "one" {
-				done.err = done.together(lock, job)
+			if job.Names == "one" {
+				task.err = task.together(lock, job)
 			} else {
-				done.err = done.alone(lock, job)
+				task.err = task.alone(lock, job)
 			}
-			ended <- done
+			ended <- task
 		}()
 	}
 	waiting.Wait()
 	began := time.Now()
 	close(gate)
-	tasks := make([]*taskDone, 0, job.tasks)
-	for range job.tasks {
+	all := &done{}
+	for range job.Tasks {
 		task := <-ended
 		if task.err != nil {
-			return nil, 0, task.err
+			return nil, task.err
 		}
-		tasks = append(tasks, task)
+		all.Tasks = append(all.Tasks, task)
 	}
-	return tasks, time.Since(began), nil
+	all.Wall = time.Since(began)
+	return all, nil
 }
 
 // end returns when a task that starts now has to stop: the zero time if that depends on its pairs.
 func (j *job) end() time.Time {
-	if j.span == 0 {
+	if j.Time == 0 {
 		return time.Time{}
 	}
-	return time.Now().Add(j.span)
+	return time.Now().Add(j.Time)
 }
 
 func (t *taskDone) goesOn(job *job, end time.Time) bool {
 	if end.IsZero() {
-		return t.pairs < job.pairs
+		return t.Pairs < job.Pairs
 	}
 	return time.Now().Before(end)
 }
@@ -95,8 +96,8 @@ func (t *taskDone) alone(lock lock, job *job) error {
 			return err
 		}
 		now := time.Now()
-		t.latencies = append(t.latencies, now.Sub(before))
-		t.pairs++
+		t.Latencies = append(t.Latencies, now.Sub(before))
+		t.Pairs++
 		before = now
 	}
 	return nil
@@ -113,20 +114,14 @@ func (t *taskDone) together(lock lock, job *job) error {
 		if !has {
 			break
 		}
-		got, err := monotonic()
-		if err != nil {
-			return err
-		}
-		rest(job.hold)
-		left, err := monotonic()
-		if err != nil {
-			return err
-		}
+		got := monotonic()
+		rest(job.Hold)
+		left := monotonic()
 		if err := lock.release(); err != nil {
 			return err
 		}
-		t.holds = append(t.holds, held{got, left})
-		t.pairs++
+		t.Holds = append(t.Holds, [2]int64{got, left})
+		t.Pairs++
 	}
 	return nil
 }
@@ -140,8 +135,10 @@ func rest(hold time.Duration) {
 }
 
 // monotonic reads the clock that all processes of the machine share; Go's own begins elsewhere in each process.
-func monotonic() (int64, error) {
+func monotonic() int64 {
 	var now unix.Timespec
-	err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now)
-	return now.Nano(), err
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		panic(err)
+	}
+	return now.Nano()
 }

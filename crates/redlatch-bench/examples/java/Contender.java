@@ -16,7 +16,6 @@ import java.io.OutputStreamWriter;
 import java.io.Writer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CompletionService;
 import java.util.concurrent.CountDownLatch;
@@ -27,6 +26,8 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Function;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.redisson.Redisson;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
@@ -101,9 +102,10 @@ public final class Contender {
     /** The JVM compiles what runs often, which takes it seconds, and rounds are short. Nobody looks yet. */
     private static void warmUp(Contender contender) throws Exception {
         String key = "warm-up-of-" + ProcessHandle.current().pid();
-        for (String line : List.of("run own " + key + " 1 1000 0 0", "run own " + key + " 64 2000 0 0", "run one " + key + " 16 1000 0 0")) {
-            contender.run(Job.read(line), Writer.nullWriter());
-        }
+        long second = TimeUnit.SECONDS.toNanos(1);
+        contender.run(new Job("own", key, 1, second, 0, 0), Writer.nullWriter());
+        contender.run(new Job("own", key, 64, 2 * second, 0, 0), Writer.nullWriter());
+        contender.run(new Job("one", key, 16, second, 0, 0), Writer.nullWriter());
     }
 
     private static void fail(Writer out, Throwable why) throws IOException {
@@ -117,12 +119,11 @@ public final class Contender {
         var gate = new CountDownLatch(1);
         CompletionService<Done> tasks = new ExecutorCompletionService<>(threads);
         for (int number = 0; number < job.tasks; number++) {
-            int task = number;
-            RLock lock = locks.apply(job.nameOf(task));
+            RLock lock = locks.apply(job.nameOf(number));
             tasks.submit(() -> {
                 ready.countDown();
                 gate.await();
-                return job.one ? together(lock, task, job) : alone(lock, job);
+                return job.names.equals("one") ? together(lock, job) : alone(lock, job);
             });
         }
         ready.await();
@@ -134,21 +135,19 @@ public final class Contender {
             done.add(tasks.take().get());
         }
         long wall = System.nanoTime() - began;
-        for (Done task : done) {
-            task.write(out);
-        }
-        out.write("done " + wall + "\n");
+        // A list is written as one of JSON.
+        out.write("{\"wall\":" + wall + ",\"tasks\":" + done + "}\n");
     }
 
     private static Done alone(RLock lock, Job job) {
-        var done = new Done(-1);
+        var done = new Done("latencies");
         End end = job.end();
         long before = System.nanoTime();
         while (!end.hasCome(done.pairs)) {
             lock.lock();
             lock.unlock();
             long now = System.nanoTime();
-            done.push(now - before);
+            done.numbers.add(now - before);
             done.pairs++;
             before = now;
         }
@@ -156,8 +155,8 @@ public final class Contender {
     }
 
     /** A waiter that does not get the name any more goes when the time is up. */
-    private static Done together(RLock lock, int task, Job job) throws InterruptedException {
-        var done = new Done(task);
+    private static Done together(RLock lock, Job job) throws InterruptedException {
+        var done = new Done("holds");
         End end = job.end();
         while (!end.hasCome(done.pairs)) {
             if (!job.isTimed()) {
@@ -170,8 +169,7 @@ public final class Contender {
             rest(job.hold);
             long left = System.nanoTime();
             lock.unlock();
-            done.push(got);
-            done.push(left);
+            done.numbers.add(List.of(got, left));
             done.pairs++;
         }
         return done;
@@ -187,24 +185,29 @@ public final class Contender {
     }
 
     /** What a line asks for; of ns and pairs, one is 0. */
-    private record Job(boolean own, boolean one, String key, int tasks, long nanos, long pairs, long hold) {
+    private record Job(String names, String key, int tasks, long nanos, long pairs, long hold) {
         static Job read(String line) {
-            String[] words = line.split(" ");
-            if (words.length != 7 || !words[0].equals("run") || !List.of("own", "one").contains(words[1])) {
+            var job = new Job(
+                    field(line, "names"),
+                    field(line, "key"),
+                    Integer.parseInt(field(line, "tasks")),
+                    Long.parseLong(field(line, "time")),
+                    Long.parseLong(field(line, "pairs")),
+                    Long.parseLong(field(line, "hold")));
+            if (!line.startsWith("{\"run\":") || !List.of("own", "one").contains(job.names)) {
                 throw new IllegalArgumentException("unknown request " + line);
             }
-            return new Job(
-                    words[1].equals("own"),
-                    words[1].equals("one"),
-                    words[2],
-                    Integer.parseInt(words[3]),
-                    TimeUnit.MILLISECONDS.toNanos(Long.parseLong(words[4])),
-                    Long.parseLong(words[5]),
-                    TimeUnit.MICROSECONDS.toNanos(Long.parseLong(words[6])));
+            return job;
+        }
+
+        /** Words in these lines have no quotation marks. */
+        private static String field(String line, String name) {
+            Matcher field = Pattern.compile("\"" + name + "\":\"?([^\",}]+)").matcher(line);
+            return field.find() ? field.group(1) : "";
         }
 
         String nameOf(int task) {
-            return own ? key + ":" + task : key;
+            return names.equals("own") ? key + ":" + task : key;
         }
 
         boolean isTimed() {
@@ -229,37 +232,19 @@ public final class Contender {
         }
     }
 
-    /** What a task has done; of one that holds, each hold is two numbers, and else each pair one. */
+    /** What a task has done: the ns of each pair, or the two times of each hold. */
     private static final class Done {
-        private final int holder;
+        private final String what;
+        private final List<Object> numbers = new ArrayList<>();
         private long pairs;
-        private long[] numbers = new long[64];
-        private int length;
 
-        Done(int holder) {
-            this.holder = holder;
+        Done(String what) {
+            this.what = what;
         }
 
-        void push(long number) {
-            if (length == numbers.length) {
-                numbers = Arrays.copyOf(numbers, 2 * length);
-            }
-            numbers[length++] = number;
-        }
-
-        void write(Writer out) throws IOException {
-            if (holder >= 0) {
-                for (int i = 0; i < length; i += 2) {
-                    out.write("hold " + holder + " " + numbers[i] + " " + numbers[i + 1] + "\n");
-                }
-            } else {
-                for (int i = 0; i < length; i++) {
-                    // A hundred in a line.
-                    out.write((i % 100 == 0 ? (i == 0 ? "latency " : "\nlatency ") : " ") + numbers[i]);
-                }
-                out.write(length > 0 ? "\n" : "");
-            }
-            out.write("task " + pairs + "\n");
+        @Override
+        public String toString() {
+            return "{\"pairs\":" + pairs + ",\"" + what + "\":" + numbers + "}";
         }
     }
 }

@@ -10,29 +10,30 @@ use tokio::{
 
 use super::{Failure, Lock, Session};
 use crate::{
-    clock,
-    job::{Done, Held, Job, Names, PAUSE, TaskDone, Until},
+    clock::{monotonic, nanos},
+    job::{Done, Job, Names, PAUSE, TaskDone},
 };
 
 /// Starts the tasks together and returns when all have ended.
 pub(crate) async fn drive(session: &Session, job: &Job) -> Result<Done, Failure> {
     let gate = Arc::new(Barrier::new(job.tasks + 1));
+    let crowd = Arc::new(Barrier::new(job.tasks));
     let mut tasks = JoinSet::new();
     for number in 0..job.tasks {
         let lock = session.lock(&job.name(number));
-        let (gate, names, until) = (Arc::clone(&gate), job.names, job.until);
+        let (gate, crowd, job) = (Arc::clone(&gate), Arc::clone(&crowd), job.clone());
         tasks.spawn(async move {
             gate.wait().await;
-            let mut done = match names {
-                Names::Own | Names::Mixed => alone(lock, until, Duration::ZERO).await?,
-                Names::Beside if number == 0 => alone(lock, until, PAUSE).await?,
-                Names::Beside => alone(lock, until, Duration::ZERO).await?,
-                Names::One { hold } | Names::Pool { hold } => {
-                    shared(lock, u32::try_from(number)?, until, hold).await?
+            let mut done = match job.names {
+                Names::Beside if number == 0 => alone(lock, &job, PAUSE).await?,
+                Names::Own | Names::Mixed | Names::Beside => {
+                    alone(lock, &job, Duration::ZERO).await?
                 }
+                Names::One | Names::Pool => shared(lock, &job).await?,
+                Names::Crowd => together(lock, &job, &crowd).await?,
             };
             // Busy tasks do not count, and hand-offs follow from the holds.
-            if names == Names::Beside && number > 0 || matches!(names, Names::One { .. }) {
+            if job.names == Names::Beside && number > 0 || job.names == Names::One {
                 done.latencies.clear();
             }
             Ok::<_, Failure>(done)
@@ -44,28 +45,16 @@ pub(crate) async fn drive(session: &Session, job: &Job) -> Result<Done, Failure>
     while let Some(task) = tasks.join_next().await {
         done.tasks.push(task??);
     }
-    done.wall = began.elapsed();
+    done.wall = nanos(began.elapsed());
     Ok(done)
 }
 
-/// Tells whether a task goes on that began then and has done so many pairs.
-fn goes_on(until: Until, began: Instant, pairs: u64) -> bool {
-    match until {
-        Until::Time(time) => began.elapsed() < time,
-        Until::Pairs(enough) => pairs < enough,
-    }
-}
-
 /// Runs a task on a name of its own. It rests for `pause` before each pair.
-async fn alone(
-    mut lock: Box<dyn Lock>,
-    until: Until,
-    pause: Duration,
-) -> Result<TaskDone, Failure> {
+async fn alone(mut lock: Box<dyn Lock>, job: &Job, pause: Duration) -> Result<TaskDone, Failure> {
     let mut done = TaskDone::default();
     let began = Instant::now();
     let mut before = began;
-    while goes_on(until, began, done.pairs) {
+    while job.goes_on(began.elapsed(), done.pairs) {
         if !pause.is_zero() {
             rest(pause).await?;
             before = Instant::now();
@@ -82,30 +71,45 @@ async fn alone(
 
 /// Runs a task on a name that it shares with others, and measures how long it waits. A task that
 /// waits when the time is up leaves without the name.
-async fn shared(
-    mut lock: Box<dyn Lock>,
-    task: u32,
-    until: Until,
-    hold: Duration,
-) -> Result<TaskDone, Failure> {
+async fn shared(mut lock: Box<dyn Lock>, job: &Job) -> Result<TaskDone, Failure> {
     let mut done = TaskDone::default();
     let began = Instant::now();
-    while goes_on(until, began, done.pairs) {
-        let called = clock::monotonic();
-        match until {
-            Until::Time(time) => match timeout_at(began + time, lock.acquire()).await {
+    while job.goes_on(began.elapsed(), done.pairs) {
+        let called = monotonic();
+        if job.time == 0 {
+            lock.acquire().await?;
+        } else {
+            let end = began + Duration::from_nanos(job.time);
+            match timeout_at(end, lock.acquire()).await {
                 Ok(acquired) => acquired?,
                 Err(_) => break,
-            },
-            Until::Pairs(_) => lock.acquire().await?,
+            }
         }
-        let got = clock::monotonic();
-        rest(hold).await?;
-        let left = clock::monotonic();
+        let got = monotonic();
+        rest(Duration::from_nanos(job.hold)).await?;
+        let left = monotonic();
         lock.release().await?;
-        done.releases.push(clock::monotonic() - left);
+        done.releases.push(monotonic() - left);
         done.latencies.push(got - called);
-        done.holds.push(Held { got, left, task });
+        done.holds.push((got, left));
+        done.pairs += 1;
+    }
+    Ok(done)
+}
+
+/// Runs a task of a crowd, which waits until all have the name before it leaves, and until all have
+/// left before it comes again. A crowd comes once at least.
+async fn together(
+    mut lock: Box<dyn Lock>,
+    job: &Job,
+    crowd: &Barrier,
+) -> Result<TaskDone, Failure> {
+    let mut done = TaskDone::default();
+    while done.pairs < job.pairs.max(1) {
+        lock.acquire().await?;
+        crowd.wait().await;
+        lock.release().await?;
+        crowd.wait().await;
         done.pairs += 1;
     }
     Ok(done)
@@ -118,8 +122,4 @@ pub(super) async fn rest(hold: Duration) -> Result<(), Failure> {
         spawn_blocking(move || thread::sleep(hold)).await?;
     }
     Ok(())
-}
-
-fn nanos(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -9,42 +9,44 @@
 use std::time::Duration;
 
 use futures_util::{StreamExt, future::try_join_all};
-use redis::{
-    Client, IntoConnectionInfo, RedisResult, Script,
-    aio::{MultiplexedConnection, PubSub},
-    io::tcp::TcpSettings,
-};
+use redis::{Client, IntoConnectionInfo, aio::PubSub, io::tcp::TcpSettings};
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::{ACQUIRE, Failure, LEASE, drive::rest, raw::connection};
+use super::{
+    ACQUIRE, Failure, LEASE,
+    drive::rest,
+    scripted::{Scripted, connection},
+};
 use crate::{
-    clock,
-    job::{Done, Held, Job, Names, TaskDone, Until},
+    clock::{monotonic, nanos},
+    job::{Done, Job, Names, TaskDone},
+    worker::Ask,
 };
 
 /// A member of the ring.
 pub(crate) struct Station {
     messages: PubSub,
-    commands: MultiplexedConnection,
+    /// The stations of a process share a connection for commands.
+    commands: Scripted,
 }
 
 /// The work of a station in one round.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Lap {
-    pub(crate) key: String,
+    job: Job,
     /// The index of the station among `of`. The first one begins.
-    pub(crate) at: u32,
-    pub(crate) of: u32,
-    pub(crate) time: Duration,
-    pub(crate) hold: Duration,
+    at: usize,
+    of: usize,
 }
 
 impl Station {
     /// Connects the stations of a process.
-    pub(crate) async fn connect(url: &str, count: usize) -> Result<Vec<Self>, Failure> {
-        let client = client(url)?;
-        let commands = connection(&client).await?;
+    async fn connect(url: &str, count: usize) -> Result<Vec<Self>, Failure> {
+        // Sockets send at once, as those of redlatch do.
+        let prompt = TcpSettings::default().set_nodelay(true);
+        let client = Client::open(url.into_connection_info()?.set_tcp_settings(prompt))?;
+        let commands = Scripted::new(connection(&client).await?, &[ACQUIRE]);
         let mut stations = Vec::new();
         for _ in 0..count {
             stations.push(Self {
@@ -57,7 +59,7 @@ impl Station {
 
     /// Runs one round in its own task. A worker thread of the runtime wakes a task sooner than it
     /// wakes the runtime's caller.
-    pub(crate) async fn run(mut self, lap: Lap) -> Result<(Self, TaskDone), Failure> {
+    async fn run(mut self, lap: Lap) -> Result<(Self, TaskDone), Failure> {
         let task = tokio::spawn(async move {
             let done = self.stand(&lap).await?;
             Ok((self, done))
@@ -66,11 +68,10 @@ impl Station {
     }
 
     async fn stand(&mut self, lap: &Lap) -> Result<TaskDone, Failure> {
-        let end = Instant::now() + lap.time;
+        let end = Instant::now() + Duration::from_nanos(lap.job.time);
         let own = lap.channel(lap.at);
         self.messages.subscribe(&own).await?;
         let mut done = TaskDone::default();
-        let script = Script::new(ACQUIRE);
         let mut messages = self.messages.on_message();
         if lap.at == 0 {
             pass(&mut self.commands, lap, end).await?;
@@ -80,14 +81,12 @@ impl Station {
             if message.get_channel_name() != own {
                 continue;
             }
-            let mut call = script.key(&lap.key);
-            call.arg("0123456789abcdef").arg(LEASE.as_millis() as u64);
-            let _: u8 = call.invoke_async(&mut self.commands).await?;
-            let got = clock::monotonic();
-            rest(lap.hold).await?;
+            let arguments = ("0123456789abcdef", LEASE.as_millis() as u64);
+            let _: u8 = self.commands.call(0, &lap.job.key, arguments).await?;
+            let got = monotonic();
+            rest(Duration::from_nanos(lap.job.hold)).await?;
             let left = pass(&mut self.commands, lap, end).await?;
-            let task = lap.at;
-            done.holds.push(Held { got, left, task });
+            done.holds.push((got, left));
             done.pairs += 1;
         }
         drop(messages);
@@ -97,58 +96,54 @@ impl Station {
 }
 
 impl Lap {
-    fn channel(&self, at: u32) -> String {
-        format!("{}:{at}", self.key)
+    fn channel(&self, at: usize) -> String {
+        format!("{}:{at}", self.job.key)
     }
 }
 
-/// Returns a client whose sockets send at once, as those of redlatch do.
-fn client(url: &str) -> RedisResult<Client> {
-    let prompt = TcpSettings::default().set_nodelay(true);
-    Client::open(url.into_connection_info()?.set_tcp_settings(prompt))
-}
-
-/// Runs one round of a ring of these stations.
-pub(super) async fn ring(stations: &mut Vec<Station>, job: &Job) -> Result<Done, Failure> {
+/// Runs one round of stations of this process, which stay connected.
+pub(crate) async fn ring(
+    stations: &mut Vec<Station>,
+    url: &str,
+    laps: Vec<Lap>,
+) -> Result<Done, Failure> {
+    if stations.is_empty() {
+        *stations = Station::connect(url, laps.len()).await?;
+    }
     let began = Instant::now();
-    let laps = laps(job, stations.len())?;
     let running = stations.drain(..).zip(laps);
     let ran = try_join_all(running.map(|(station, lap)| station.run(lap))).await?;
-    let wall = began.elapsed();
+    let wall = nanos(began.elapsed());
     let tasks;
     (*stations, tasks) = ran.into_iter().unzip();
     Ok(Done { wall, tasks })
 }
 
-/// Returns the work of each station for a ring of this size.
-pub(super) fn laps(job: &Job, stations: usize) -> Result<Vec<Lap>, Failure> {
-    let (Until::Time(time), Names::One { hold }) = (job.until, job.names) else {
+/// Asks each process to run its stations of one ring. A process alone has two, others have one.
+pub(super) fn laps(job: &Job, processes: usize) -> Result<Vec<Ask>, Failure> {
+    if job.names != Names::One || job.time == 0 {
         return Err("the floor is of one name, and measured for some time".into());
-    };
-    let of = u32::try_from(stations)?;
+    }
+    let of = processes.max(2);
     let lap = |at| Lap {
-        key: job.key.clone(),
+        job: job.clone(),
         at,
         of,
-        time,
-        hold,
     };
-    Ok((0..of).map(lap).collect())
+    let laps: Vec<_> = (0..of).map(lap).collect();
+    let each = laps.chunks(of / processes);
+    Ok(each.map(|laps| Ask::Ring(laps.to_vec())).collect())
 }
 
 /// Publishes to the next station and returns the time of the call. At the start the next station
 /// may not have subscribed yet, and at the end it may be gone.
-async fn pass(
-    commands: &mut MultiplexedConnection,
-    lap: &Lap,
-    end: Instant,
-) -> Result<u64, Failure> {
+async fn pass(commands: &mut Scripted, lap: &Lap, end: Instant) -> Result<u64, Failure> {
     let next = lap.channel((lap.at + 1) % lap.of);
     loop {
         let mut publish = redis::cmd("PUBLISH");
         publish.arg(&next).arg("x");
-        let left = clock::monotonic();
-        let heard: u8 = publish.query_async(commands).await?;
+        let left = monotonic();
+        let heard: u8 = publish.query_async(&mut commands.connection).await?;
         if heard > 0 || Instant::now() >= end {
             return Ok(left);
         }

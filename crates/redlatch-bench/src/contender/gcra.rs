@@ -2,13 +2,12 @@
 //! have it, through the client crate that redlatch uses. It counts a repeated request twice. It is
 //! not for production use.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use redis::{Client, Script, aio::MultiplexedConnection};
 use redlatch::limit::{Admission, RateLimiter};
 
-use super::{Failure, Lock, SCRIPTED, Session, raw::connection};
+use super::{Failure, Lock, SCRIPTED, Session, scripted::Scripted};
 
 /// Takes a token that costs `ARGV[1]` µs, of a burst of `ARGV[2]` µs. Returns the µs to wait, 0 for
 /// a pass, and the µs until the whole burst is free.
@@ -26,18 +25,15 @@ const RATE: u64 = 1_000;
 const BURST: u64 = 1_000_000;
 
 struct Bare {
-    connection: MultiplexedConnection,
-    script: Arc<Script>,
+    scripted: Scripted,
     key: String,
 }
 
 /// Connects the bare script.
 pub(super) async fn session(url: &str) -> Result<Session, Failure> {
-    let connection = connection(&Client::open(url)?).await?;
-    let script = Arc::new(Script::new(GCRA));
+    let scripted = Scripted::connect(url, &[GCRA]).await?;
     Ok(Session::new(SCRIPTED, move |name| Bare {
-        connection: connection.clone(),
-        script: Arc::clone(&script),
+        scripted: scripted.clone(),
         key: name.to_owned(),
     }))
 }
@@ -46,10 +42,9 @@ pub(super) async fn session(url: &str) -> Result<Session, Failure> {
 #[async_trait]
 impl Lock for Bare {
     async fn acquire(&mut self) -> Result<(), Failure> {
-        let mut call = self.script.key(&self.key);
         let cost = 1_000_000 / RATE;
-        call.arg(cost).arg(cost * BURST);
-        let (wait, _): (u64, u64) = call.invoke_async(&mut self.connection).await?;
+        let arguments = (cost, cost * BURST);
+        let (wait, _): (u64, u64) = self.scripted.call(0, &self.key, arguments).await?;
         if wait == 0 {
             Ok(())
         } else {

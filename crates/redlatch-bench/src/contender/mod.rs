@@ -10,12 +10,13 @@ mod raw;
 mod raw_pool;
 mod redlatch;
 mod rslock;
+mod scripted;
 mod scripts;
 
 pub(crate) use drive::drive;
-pub(crate) use external::{External, answer, read_request};
+pub(crate) use external::External;
 pub(crate) use fleet::Contender;
-pub(crate) use floor::{Lap, Station};
+pub(crate) use floor::{Lap, Station, ring};
 pub(crate) use raw::{ACQUIRE, RELEASE};
 pub(crate) use redlatch::connect as connect_redlatch;
 
@@ -28,7 +29,7 @@ pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
 /// A lock library in this process, connected to a server.
 pub(crate) struct Session {
-    /// The commands that it sends itself; see [`Contender`].
+    /// The commands that it sends itself; see [`Contender::verbs`].
     pub(crate) verbs: &'static str,
     lock: Named,
 }
@@ -109,10 +110,15 @@ pub(crate) const LIMIT: &str = "limit";
 /// The reference for hand-offs.
 pub(crate) const FLOOR: &str = "floor";
 
-/// Connects one of [`KNOWN`] or [`KINDS`], or a semaphore.
+/// Connects a contender that [`is_known`].
 pub(crate) async fn connect(name: &str, url: &str) -> Result<Session, Failure> {
     Ok(match name {
         RAW => raw::session(url).await?,
+        // Its stations connect themselves.
+        FLOOR => Session {
+            verbs: floor::VERBS,
+            ..raw::session(url).await?
+        },
         "rslock" => rslock::session(url),
         "polling" => raw::polling(url).await?,
         SCRIPTS => scripts::session(url).await?,
@@ -127,7 +133,7 @@ pub(crate) fn is_known(name: &str) -> bool {
     KNOWN.contains(&name)
         || KINDS.contains(&name)
         || EVERY_KIND.contains(&name)
-        || [SCRIPTS, RAW_POOL, GCRA, LIMIT, "semaphore"].contains(&name)
+        || [SCRIPTS, RAW_POOL, GCRA, LIMIT, FLOOR, "semaphore"].contains(&name)
 }
 
 /// The fixed lease of all contenders. It is longer than any round.

@@ -2,17 +2,16 @@
 //! uses: the limit, which is a frozen, minimal pair of hash scripts, and polling. They are not for
 //! production use.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use redis::{
-    AsyncConnectionConfig, Client, RedisResult, Script, Value,
-    aio::{ConnectionLike, MultiplexedConnection},
-    cluster::ClusterClient,
-};
+use redis::{Value, aio::ConnectionLike, cluster::ClusterClient};
 use tokio::time::sleep;
 
-use super::{Failure, LEASE, Lock, SCRIPTED, SETTING, Session};
+use super::{
+    Failure, LEASE, Lock, SCRIPTED, SETTING, Session,
+    scripted::{Scripted, given, rand},
+};
 
 /// Acquires a name unless another owner holds it.
 pub(crate) const ACQUIRE: &str = "\
@@ -33,46 +32,40 @@ const UNLOCK: &str = "\
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
 return 0";
 
-/// A lock that asks again after a pause.
+/// A lock that asks again after a pause. Its first script releases. The second one acquires, unless
+/// the verb is `SET NX PX`.
 struct Asking<C> {
-    connection: C,
-    scripts: Arc<Scripts>,
+    scripted: Scripted<C>,
+    verbs: &'static str,
     name: String,
     owner: String,
 }
 
-/// The script that acquires, or nothing for `SET NX PX`, and the script that releases.
-type Scripts = (Option<Script>, Script);
-
 /// Connects the raw pair to one server, or to a cluster if the URL is that of a cluster.
 pub(super) async fn session(url: &str) -> Result<Session, Failure> {
-    let scripts = (Some(Script::new(ACQUIRE)), Script::new(RELEASE));
+    let scripts = [RELEASE, ACQUIRE];
     if let Some(nodes) = url.strip_prefix("redis+cluster://") {
         let nodes = nodes.split(',').map(|node| format!("redis://{node}"));
         let client = ClusterClient::builder(nodes).response_timeout(PATIENCE);
         let connection = client.build()?.get_async_connection().await?;
-        return Ok(asking(connection, SCRIPTED, scripts));
+        return Ok(asking(Scripted::new(connection, &scripts), SCRIPTED));
     }
-    let connection = connection(&Client::open(url)?).await?;
-    Ok(asking(connection, SCRIPTED, scripts))
+    Ok(asking(Scripted::connect(url, &scripts).await?, SCRIPTED))
 }
 
 /// Connects a lock as users write it themselves: `SET NX PX`, a loop that retries after a pause as
 /// short as users dare to set it, and a script that deletes the key if it still has the own value.
 pub(super) async fn polling(url: &str) -> Result<Session, Failure> {
-    let connection = connection(&Client::open(url)?).await?;
-    Ok(asking(connection, SETTING, (None, Script::new(UNLOCK))))
+    Ok(asking(Scripted::connect(url, &[UNLOCK]).await?, SETTING))
 }
 
-fn asking<C: ConnectionLike + Clone + Send + Sync + 'static>(
-    connection: C,
-    verbs: &'static str,
-    scripts: Scripts,
-) -> Session {
-    let scripts = Arc::new(scripts);
+fn asking<C>(scripted: Scripted<C>, verbs: &'static str) -> Session
+where
+    C: ConnectionLike + Clone + Send + Sync + 'static,
+{
     Session::new(verbs, move |name| Asking {
-        connection: connection.clone(),
-        scripts: Arc::clone(&scripts),
+        scripted: scripted.clone(),
+        verbs,
         name: name.to_owned(),
         owner: format!("{:016x}", rand()),
     })
@@ -83,17 +76,16 @@ impl<C: ConnectionLike + Clone + Send + Sync> Lock for Asking<C> {
     async fn acquire(&mut self) -> Result<(), Failure> {
         let lease = LEASE.as_millis() as u64;
         loop {
-            let taken = if let Some(script) = &self.scripts.0 {
-                let mut call = script.key(&self.name);
-                call.arg(&self.owner).arg(lease);
-                let taken: u8 = call.invoke_async(&mut self.connection).await?;
-                taken == 1
-            } else {
+            let taken = if self.verbs == SETTING {
                 let mut set = redis::cmd("SET");
                 set.arg(&self.name).arg(&self.owner).arg("NX");
                 set.arg("PX").arg(lease);
-                let answer: Value = set.query_async(&mut self.connection).await?;
+                let answer: Value = set.query_async(&mut self.scripted.connection).await?;
                 answer == Value::Okay
+            } else {
+                let arguments = (&self.owner, lease);
+                let taken: u8 = self.scripted.call(1, &self.name, arguments).await?;
+                taken == 1
             };
             if taken {
                 return Ok(());
@@ -103,30 +95,9 @@ impl<C: ConnectionLike + Clone + Send + Sync> Lock for Asking<C> {
     }
 
     async fn release(&mut self) -> Result<(), Failure> {
-        let mut call = self.scripts.1.key(&self.name);
-        call.arg(&self.owner);
-        let count = call.invoke_async(&mut self.connection).await?;
+        let count = self.scripted.call(0, &self.name, &self.owner).await?;
         given(count, "the name had another holder")
     }
-}
-
-/// Fails with `otherwise` unless a script has released one hold.
-pub(super) fn given(count: u8, otherwise: &'static str) -> Result<(), Failure> {
-    (count == 1).then_some(()).ok_or_else(|| otherwise.into())
-}
-
-/// Opens a connection with no timeout, however busy the machine is.
-pub(super) async fn connection(client: &Client) -> RedisResult<MultiplexedConnection> {
-    let patient = AsyncConnectionConfig::new().set_response_timeout(None);
-    client
-        .get_multiplexed_async_connection_with_config(&patient)
-        .await
-}
-
-/// Returns a random number. The owners of this process need not be secret.
-pub(super) fn rand() -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    RandomState::new().hash_one(0)
 }
 
 /// The pause between two attempts.

@@ -9,12 +9,12 @@ use std::{
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
-use redis::{Client, Script, aio::MultiplexedConnection};
+use redis::Client;
 use tokio::sync::oneshot;
 
 use super::{
     Failure, LEASE, Lock, SCRIPTED, Session,
-    raw::{connection, given, rand},
+    scripted::{Scripted, given, rand},
 };
 use crate::job::PERMITS;
 
@@ -46,8 +46,7 @@ return given";
 type Waiters = Arc<Mutex<HashMap<u64, oneshot::Sender<()>>>>;
 
 struct Permit {
-    connection: MultiplexedConnection,
-    scripts: Arc<[Script; 2]>,
+    scripted: Scripted,
     channel: String,
     waiters: Waiters,
     keys: [String; 2],
@@ -57,10 +56,9 @@ struct Permit {
 
 /// Connects to one server, with a connection of its own for messages.
 pub(super) async fn session(url: &str) -> Result<Session, Failure> {
-    let client = Client::open(url)?;
     let channel = format!("raw:{:016x}", rand());
     let waiters = Waiters::default();
-    let mut messages = client.get_async_pubsub().await?;
+    let mut messages = Client::open(url)?.get_async_pubsub().await?;
     messages.subscribe(&channel).await?;
     tokio::spawn({
         let waiters = Arc::clone(&waiters);
@@ -75,11 +73,9 @@ pub(super) async fn session(url: &str) -> Result<Session, Failure> {
             }
         }
     });
-    let connection = connection(&client).await?;
-    let scripts = Arc::new([Script::new(ACQUIRE), Script::new(RELEASE)]);
+    let scripted = Scripted::connect(url, &[ACQUIRE, RELEASE]).await?;
     Ok(Session::new(SCRIPTED, move |name| Permit {
-        connection: connection.clone(),
-        scripts: Arc::clone(&scripts),
+        scripted: scripted.clone(),
         channel: channel.clone(),
         waiters: Arc::clone(&waiters),
         keys: [name.to_owned(), format!("{name}:q")],
@@ -95,13 +91,9 @@ impl Lock for Permit {
         loop {
             let (called, calls) = oneshot::channel();
             table(&self.waiters).insert(self.id, called);
-            let mut call = self.scripts[0].key(&self.keys);
-            call.arg(self.id)
-                .arg(&self.channel)
-                .arg(PERMITS)
-                .arg(LEASE.as_millis() as u64)
-                .arg(was_called);
-            let taken: u8 = call.invoke_async(&mut self.connection).await?;
+            let lease = LEASE.as_millis() as u64;
+            let arguments = (self.id, &self.channel, PERMITS, lease, was_called);
+            let taken: u8 = self.scripted.call(0, &self.keys, arguments).await?;
             if taken == 1 {
                 table(&self.waiters).remove(&self.id);
                 return Ok(());
@@ -112,9 +104,7 @@ impl Lock for Permit {
     }
 
     async fn release(&mut self) -> Result<(), Failure> {
-        let mut call = self.scripts[1].key(&self.keys);
-        call.arg(self.id);
-        let count = call.invoke_async(&mut self.connection).await?;
+        let count = self.scripted.call(1, &self.keys, self.id).await?;
         given(count, "the permit was not held")
     }
 }

@@ -2,23 +2,18 @@
 //! that it uses. It does not wait, renews nothing and trusts every reply. It is not for production
 //! use.
 
-use std::{
-    sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use redis::{Client, Script, aio::MultiplexedConnection};
 use redlatch_lua::REENTRANT;
 
 use super::{
     Failure, LEASE, Lock, SCRIPTED, Session,
-    raw::{connection, rand},
+    scripted::{Scripted, rand},
 };
 
 struct Handle {
-    connection: MultiplexedConnection,
-    scripts: Arc<[Script; 2]>,
+    scripted: Scripted,
     client: String,
     keys: [String; 2],
     /// Numbers owners and attempts, as a client does.
@@ -28,14 +23,13 @@ struct Handle {
 
 /// Connects to one server.
 pub(super) async fn session(url: &str) -> Result<Session, Failure> {
-    let connection = connection(&Client::open(url)?).await?;
-    let scripts = [REENTRANT.acquire, REENTRANT.release].map(|one| Script::new(one.text));
-    let (scripts, client) = (Arc::new(scripts), format!("{:016x}{:016x}", rand(), rand()));
+    let scripts = [REENTRANT.acquire.text, REENTRANT.release.text];
+    let scripted = Scripted::connect(url, &scripts).await?;
+    let client = format!("{:016x}{:016x}", rand(), rand());
     Ok(Session::new(SCRIPTED, move |name| {
         let key = format!("redlatch:{{{name}}}");
         Handle {
-            connection: connection.clone(),
-            scripts: Arc::clone(&scripts),
+            scripted: scripted.clone(),
             client: client.clone(),
             keys: [key.clone(), format!("{key}:q")],
             number: rand() >> 24,
@@ -50,21 +44,11 @@ impl Lock for Handle {
         self.number += 2;
         let [owner, attempt] = self.ids();
         let by = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() + 5_000;
-        let mut call = self.scripts[0].key(&self.keys[0]);
-        call.key(&self.keys[1])
-            .arg(by as u64)
-            .arg(&self.client)
-            .arg(LEASE.as_millis() as u64)
-            .arg(LEASE.as_millis() as u64 + RETENTION)
-            .arg("")
-            .arg(owner)
-            .arg(attempt)
-            .arg(5_000)
-            .arg(format!(
-                "PUBLISH redlatch:w:{} {}",
-                self.client, self.number
-            ));
-        let answer: String = call.invoke_async(&mut self.connection).await?;
+        let (client, lease) = (&self.client, LEASE.as_millis() as u64);
+        let message = format!("PUBLISH redlatch:w:{client} {}", self.number);
+        let (by, kept) = (by as u64, lease + RETENTION);
+        let arguments = (by, client, lease, kept, "", owner, attempt, 5_000, message);
+        let answer: String = self.scripted.call(0, &self.keys, arguments).await?;
         let mut words = answer.split(' ').skip(1);
         match (words.next(), words.nth(1)) {
             (Some("granted"), Some(token)) => {
@@ -77,16 +61,9 @@ impl Lock for Handle {
 
     async fn release(&mut self) -> Result<(), Failure> {
         let [owner, attempt] = self.ids();
-        let mut call = self.scripts[1].key(&self.keys[0]);
-        call.key(&self.keys[1])
-            .arg(&self.client)
-            .arg(RETENTION)
-            .arg(owner)
-            .arg(attempt)
-            .arg("")
-            .arg("")
-            .arg(&self.token);
-        let answer: String = call.invoke_async(&mut self.connection).await?;
+        let (client, token) = (&self.client, &self.token);
+        let arguments = (client, RETENTION, owner, attempt, "", "", token);
+        let answer: String = self.scripted.call(1, &self.keys, arguments).await?;
         match answer.split(' ').nth(1) {
             Some("released") => Ok(()),
             _ => Err(format!("not released: {answer}").into()),

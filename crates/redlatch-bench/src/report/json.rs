@@ -5,7 +5,19 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Result;
 
-use super::{Bound, Report, Series, Target};
+use super::{Report, Row, Target, rounded};
+
+/// The content of a file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    workload: String,
+    title: String,
+    latency_us: u64,
+    series: Vec<Line>,
+    targets: Vec<Target>,
+    notes: Vec<String>,
+}
 
 /// The medians of a contender in a case. Infinite values are null.
 #[derive(Debug, Serialize, Deserialize)]
@@ -21,85 +33,47 @@ struct Line {
     ratio: BTreeMap<String, Option<f64>>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Aim {
-    what: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    at_least: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    at_most: Option<f64>,
-    found: Option<f64>,
-    met: Option<bool>,
-}
-
-/// Writes one line per series, target and note, so that a diff shows what changed.
 pub(super) fn json(report: &Report) -> Result<String> {
-    let series: Vec<_> = report.series.iter().map(|one| line(report, one)).collect();
-    let targets: Vec<_> = report.targets.iter().map(aim).collect();
-    let latency = report.latency.as_micros() as u64;
-    let head = (report.workload, report.title, latency);
-    text(head, &series, &targets, &report.notes)
-}
-
-fn text(
-    (workload, title, latency): (&str, &str, u64),
-    series: &[Line],
-    targets: &[Aim],
-    notes: &[String],
-) -> Result<String> {
-    Ok(format!(
-        "{{\n\"workload\": {},\n\"title\": {},\n\"latency_us\": {latency},\n\"series\": {},\n\"targets\": {},\n\"notes\": {}\n}}\n",
-        serde_json::to_string(workload)?,
-        serde_json::to_string(title)?,
-        lines(series)?,
-        lines(targets)?,
-        lines(notes)?,
-    ))
-}
-
-fn line(report: &Report, series: &Series) -> Line {
-    let measures = report.measures().into_iter();
-    let measured: Vec<_> = measures
-        .filter(|measure| !series.values(measure).is_empty())
-        .collect();
-    let each = |value: &dyn Fn(&str) -> f64| {
-        let value = |&measure: &&str| (measure.to_owned(), rounded(value(measure)));
-        measured.iter().map(value).collect()
+    let file = File {
+        workload: report.workload.to_owned(),
+        title: report.title.to_owned(),
+        latency_us: report.latency.as_micros() as u64,
+        series: report.rows().iter().map(line).collect(),
+        targets: report.targets.clone(),
+        notes: report.notes.clone(),
     };
-    let reference = report.reference(&series.case);
-    let reference = reference.filter(|name| *name != series.contender);
+    file.text()
+}
+
+fn line(row: &Row<'_>) -> Line {
+    let cells = row.cells.iter();
+    let medians = cells.clone();
+    let medians = medians.map(|(measure, median, _)| ((*measure).to_owned(), rounded(*median)));
+    let ratios = cells.filter_map(|(measure, _, ratio)| Some(((*measure).to_owned(), (*ratio)?)));
     Line {
-        case: series.case.clone(),
-        contender: series.contender.clone(),
-        spread: measured
-            .first()
-            .and_then(|first| rounded(series.spread(first))),
-        median: each(&|measure| series.median(measure)),
-        ratio: reference.map_or_else(BTreeMap::new, |reference| {
-            each(&|measure| report.ratio(&series.case, &series.contender, reference, measure))
-        }),
+        case: row.series.case.clone(),
+        contender: row.series.contender.clone(),
+        spread: row.spread.and_then(rounded),
+        median: medians.collect(),
+        ratio: ratios
+            .map(|(measure, ratio)| (measure, rounded(ratio)))
+            .collect(),
     }
 }
 
-fn aim(target: &Target) -> Aim {
-    let (at_least, at_most) = match target.bound {
-        Bound::AtLeast(bound) => (Some(bound), None),
-        Bound::AtMost(bound) => (None, Some(bound)),
-    };
-    Aim {
-        what: target.what.clone(),
-        at_least,
-        at_most,
-        found: rounded(target.found),
-        met: target.is_met(),
+impl File {
+    /// Writes one line per series, target and note, so that a diff shows what changed.
+    fn text(&self) -> Result<String> {
+        Ok(format!(
+            "{{\n\"workload\": {},\n\"title\": {},\n\"latency_us\": {},\n\"series\": {},\n\"targets\": {},\n\"notes\": {}\n}}\n",
+            serde_json::to_string(&self.workload)?,
+            serde_json::to_string(&self.title)?,
+            self.latency_us,
+            lines(&self.series)?,
+            lines(&self.targets)?,
+            lines(&self.notes)?,
+        ))
     }
-}
-
-/// Rounds to five digits. Further ones are noise, which would change with every run.
-fn rounded(value: f64) -> Option<f64> {
-    let rounded = format!("{value:.4e}").parse().ok();
-    rounded.filter(|value: &f64| value.is_finite())
 }
 
 fn lines<T: Serialize>(items: &[T]) -> Result<String> {
@@ -115,21 +89,9 @@ mod tests {
     use super::*;
     use crate::{
         contender::RAW,
-        report::{Sample, id},
+        report::{Bound, Sample, Series, id},
         workload,
     };
-
-    /// The content of a file.
-    #[derive(Debug, Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct File {
-        workload: String,
-        title: String,
-        latency_us: u64,
-        series: Vec<Line>,
-        targets: Vec<Aim>,
-        notes: Vec<String>,
-    }
 
     #[test]
     fn results_are_written_with_their_ratios() {
@@ -178,9 +140,7 @@ mod tests {
                 let written = fs::read_to_string(&path).unwrap();
                 let file: File = serde_json::from_str(&written)
                     .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-                let head = (&*file.workload, &*file.title, file.latency_us);
-                let again = text(head, &file.series, &file.targets, &file.notes).unwrap();
-                assert_eq!(again, written, "{}", path.display());
+                assert_eq!(file.text().unwrap(), written, "{}", path.display());
                 let latency = Duration::from_micros(file.latency_us);
                 assert_eq!(path.file_stem().unwrap(), &*id(&file.workload, latency));
                 let known = workload::ALL

@@ -6,6 +6,8 @@ mod table;
 
 use std::{collections::BTreeMap, fs, io, path::Path, time::Duration};
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     contender::{FLOOR, GCRA, RAW, RAW_POOL},
     stats::{median, span, spread},
@@ -22,12 +24,17 @@ pub(crate) struct Series {
     pub(crate) samples: Vec<Sample>,
 }
 
-/// A target of the project for a workload, and the result.
-#[derive(Clone, Debug)]
-pub(crate) struct Target {
-    pub(crate) what: String,
-    pub(crate) bound: Bound,
-    pub(crate) found: f64,
+/// A target of the project for a workload, and the result, if it was measured.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Target {
+    what: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at_least: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at_most: Option<f64>,
+    found: Option<f64>,
+    met: Option<bool>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +42,10 @@ pub(crate) enum Bound {
     AtLeast(f64),
     AtMost(f64),
 }
+
+/// What is wanted of a contender in a case: the words, the measure, the contender whose value in
+/// the same round it is divided by, if there is one, and the bound of the median.
+pub(crate) type Wanted = (&'static str, &'static str, Option<&'static str>, Bound);
 
 /// The results of one workload.
 #[derive(Clone, Debug, Default)]
@@ -44,9 +55,9 @@ pub(crate) struct Report {
     /// The distance of the server, as the time that is added to a round trip.
     pub(crate) latency: Duration,
     pub(crate) series: Vec<Series>,
-    pub(crate) targets: Vec<Target>,
+    targets: Vec<Target>,
     /// Further remarks, a sentence each.
-    pub(crate) notes: Vec<String>,
+    notes: Vec<String>,
     /// The measures that are drawn. If it is empty, the first ones are drawn.
     pub(crate) plotted: &'static [&'static str],
 }
@@ -68,10 +79,6 @@ impl Series {
 
     pub(crate) fn median(&self, measure: &str) -> f64 {
         median(&self.values(measure))
-    }
-
-    fn spread(&self, measure: &str) -> f64 {
-        spread(&self.values(measure))
     }
 }
 
@@ -114,23 +121,38 @@ impl Report {
     }
 
     pub(crate) fn target(&mut self, what: impl Into<String>, bound: Bound, found: f64) {
+        let (at_least, at_most, met) = match bound {
+            Bound::AtLeast(least) => (Some(least), None, found >= least),
+            Bound::AtMost(most) => (None, Some(most), found <= most),
+        };
         self.targets.push(Target {
             what: what.into(),
-            bound,
-            found,
+            at_least,
+            at_most,
+            found: rounded(found),
+            met: (!found.is_nan()).then_some(met),
         });
+    }
+
+    /// Adds the targets of a contender in a case.
+    pub(crate) fn want(&mut self, case: &str, contender: &str, wanted: &[Wanted]) {
+        for &(what, measure, of, bound) in wanted {
+            let found = match of {
+                Some(reference) => self.ratio(case, contender, reference, measure),
+                None => self.median(case, contender, measure),
+            };
+            self.target(format!("{case}: {what}"), bound, found);
+        }
+    }
+
+    /// Returns the ratio of a contender's median in a large case to that in a small one.
+    pub(crate) fn growth(&self, contender: &str, measure: &str, [small, large]: [&str; 2]) -> f64 {
+        self.median(large, contender, measure) / self.median(small, contender, measure)
     }
 
     /// Adds a remark.
     pub(crate) fn note(&mut self, note: &str) {
         self.notes.push(note.to_owned());
-    }
-
-    /// Adds the targets of one case.
-    pub(crate) fn targets<const N: usize>(&mut self, case: &str, found: [(&str, Bound, f64); N]) {
-        for (what, bound, value) in found {
-            self.target(format!("{case}: {what}"), bound, value);
-        }
     }
 
     /// Writes data and plot into `folder`, and returns the table.
@@ -149,6 +171,29 @@ impl Report {
             latency => format!(", {} away", span(latency)),
         };
         format!("{}{away}: {}", self.workload, self.title)
+    }
+
+    /// Returns what table and data show of each series.
+    fn rows(&self) -> Vec<Row<'_>> {
+        let rows = self.series.iter().map(|series| {
+            let measures = self.measures().into_iter();
+            let measured = measures.filter(|measure| !series.values(measure).is_empty());
+            let reference = self.reference(&series.case);
+            let reference = reference.filter(|name| *name != series.contender);
+            let cells = measured.map(|measure| {
+                let ratio = |of| self.ratio(&series.case, &series.contender, of, measure);
+                (measure, series.median(measure), reference.map(ratio))
+            });
+            let cells: Vec<_> = cells.collect();
+            let first = cells.first();
+            let spread = first.map(|(first, ..)| spread(&series.values(first)));
+            Row {
+                series,
+                spread,
+                cells,
+            }
+        });
+        rows.collect()
     }
 
     /// Returns the measures of all series, in the order of [`MEASURES`].
@@ -170,15 +215,20 @@ fn id(workload: &str, latency: Duration) -> String {
     format!("{workload}-{away}")
 }
 
-impl Target {
-    /// Tells whether the target is met; `None` if it was not measured.
-    pub(crate) fn is_met(&self) -> Option<bool> {
-        let met = match self.bound {
-            Bound::AtLeast(bound) => self.found >= bound,
-            Bound::AtMost(bound) => self.found <= bound,
-        };
-        (!self.found.is_nan()).then_some(met)
-    }
+/// A series as table and data show it.
+struct Row<'a> {
+    series: &'a Series,
+    /// Of the first measure, as a share of its median.
+    spread: Option<f64>,
+    /// The measures that it has, their medians, and the medians of the ratios to the reference
+    /// within each round. The reference and cases without one have no ratios.
+    cells: Vec<(&'static str, f64, Option<f64>)>,
+}
+
+/// Rounds to five digits. Further ones are noise, which would change with every run.
+fn rounded(value: f64) -> Option<f64> {
+    let rounded = format!("{value:.4e}").parse().ok();
+    rounded.filter(|value: &f64| value.is_finite())
 }
 
 /// All measures, in the order of the tables' columns. Values per pair are per acquisition and its

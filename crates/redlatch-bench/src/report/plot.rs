@@ -1,7 +1,7 @@
 //! Plots in SVG: bars of medians with a line from the lowest to the highest round.
 
 use super::{Report, Series};
-use crate::stats::quantile;
+use crate::stats::{number, quantile};
 
 /// Draws some measures of a report, one panel each.
 pub(super) fn plot(report: &Report) -> String {
@@ -28,7 +28,8 @@ pub(super) fn plot(report: &Report) -> String {
 /// Draws the panel of one measure, from `top` on.
 fn drawn(report: &Report, measure: &str, top: f64) -> String {
     let scale = Scale::of(report.series.iter().flat_map(|one| finite(one, measure)));
-    let heading = format!("{measure}{}", scale.remark());
+    let kind = ["", ", logarithmic"][usize::from(scale.is_logarithmic())];
+    let heading = format!("{measure}{kind}");
     let mut svg = text(8.0, top + 22.0, "font-weight=\"bold\"", &heading);
     for (at, series) in report.series.iter().enumerate() {
         let y = (at as f64).mul_add(BAR, top + HEAD);
@@ -46,7 +47,7 @@ fn drawn(report: &Report, measure: &str, top: f64) -> String {
             "<rect x=\"{LEFT}\" y=\"{bar}\" width=\"{width:.1}\" height=\"12\" fill=\"{colour}\"/>\n\
              <line x1=\"{from:.1}\" y1=\"{line}\" x2=\"{to:.1}\" y2=\"{line}\" stroke=\"black\"/>\n"
         );
-        svg += &text(to + 6.0, y + 13.0, "", &short(middle));
+        svg += &text(to + 6.0, y + 13.0, "", &number(middle));
     }
     svg
 }
@@ -65,30 +66,17 @@ struct Scale {
 
 impl Scale {
     fn of(values: impl Iterator<Item = f64>) -> Self {
-        let none = Self {
-            lowest: f64::INFINITY,
-            highest: f64::MIN_POSITIVE,
-        };
-        values
-            .filter(|&value| value > 0.0)
-            .fold(none, |all, value| Self {
-                lowest: all.lowest.min(value),
-                highest: all.highest.max(value),
-            })
+        let positive: Vec<_> = values.filter(|&value| value > 0.0).collect();
+        Self {
+            lowest: quantile(&positive, 0.0),
+            highest: quantile(&positive, 1.0).max(f64::MIN_POSITIVE),
+        }
     }
 
     /// Tells whether the scale is logarithmic. If values differ that much, most bars of a linear
     /// scale would be too short to see.
     fn is_logarithmic(self) -> bool {
         self.highest / self.lowest > 100.0
-    }
-
-    fn remark(self) -> &'static str {
-        if self.is_logarithmic() {
-            ", logarithmic"
-        } else {
-            ""
-        }
     }
 
     fn length(self, value: f64) -> f64 {
@@ -115,14 +103,6 @@ fn colour(report: &Report, series: &Series) -> &'static str {
     names.dedup();
     let at = names.iter().position(|name| **name == series.contender);
     COLOURS[at.unwrap_or(0) % COLOURS.len()]
-}
-
-fn short(value: f64) -> String {
-    match value {
-        value if value >= 100.0 => format!("{value:.0}"),
-        value if value >= 1.0 => format!("{value:.1}"),
-        value => format!("{value:.3}"),
-    }
 }
 
 const PANELS: usize = 4;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Bound, Report, Series};
+use super::{Report, Row};
 use crate::stats::number;
 
 /// Writes medians, each followed by its ratio to the reference.
@@ -13,29 +13,26 @@ pub(super) fn table(report: &Report) -> String {
     // Writing to a `String` does not fail.
     let _ = writeln!(text, "| case | contender | {columns} | spread |");
     let _ = writeln!(text, "|---|---|{}---:|", "---:|".repeat(measures.len()));
-    for series in &report.series {
+    for row in report.rows() {
         let cells = measures.iter();
-        let cells: Vec<_> = cells.map(|measure| cell(report, series, measure)).collect();
+        let cells: Vec<_> = cells.map(|measure| cell(&row, measure)).collect();
         let cells = cells.join(" | ");
-        let mut measured = measures.iter();
-        let first = measured.find(|measure| !series.values(measure).is_empty());
-        let spread = 100.0 * first.map_or(0.0, |first| series.spread(first));
-        let (case, contender) = (&series.case, &series.contender);
+        let spread = 100.0 * row.spread.unwrap_or(0.0);
+        let (case, contender) = (&row.series.case, &row.series.contender);
         let _ = writeln!(text, "| {case} | {contender} | {cells} | {spread:.0} % |");
     }
     if !report.targets.is_empty() {
         text.push_str("\n| target | wanted | found | |\n|---|---:|---:|---|\n");
         for target in &report.targets {
-            let wanted = match target.bound {
-                Bound::AtLeast(bound) => format!("≥ {}", number(bound)),
-                Bound::AtMost(bound) => format!("≤ {}", number(bound)),
-            };
-            let verdict = match target.is_met() {
+            let least = target.at_least.map(|least| format!("≥ {}", number(least)));
+            let most = target.at_most.map(|most| format!("≤ {}", number(most)));
+            let wanted = least.or(most).unwrap_or_default();
+            let verdict = match target.met {
                 Some(true) => "met",
                 Some(false) => "**missed**",
                 None => "not measured",
             };
-            let found = number(target.found);
+            let found = number(target.found.unwrap_or(f64::NAN));
             let _ = writeln!(text, "| {} | {wanted} | {found} | {verdict} |", target.what);
         }
     }
@@ -45,19 +42,14 @@ pub(super) fn table(report: &Report) -> String {
     text
 }
 
-fn cell(report: &Report, series: &Series, measure: &str) -> String {
-    if series.values(measure).is_empty() {
-        return String::new();
-    }
-    let value = number(series.median(measure));
-    let Some(reference) = report.reference(&series.case) else {
-        return value;
-    };
-    let ratio = report.ratio(&series.case, &series.contender, reference, measure);
-    if series.contender == reference || !ratio.is_finite() {
-        value
-    } else {
-        format!("{value} ({ratio:.2}×)")
+fn cell(row: &Row<'_>, measure: &str) -> String {
+    let mut cells = row.cells.iter();
+    match cells.find(|(known, ..)| *known == measure) {
+        None => String::new(),
+        Some((_, median, Some(ratio))) if ratio.is_finite() => {
+            format!("{} ({ratio:.2}×)", number(*median))
+        }
+        Some((_, median, _)) => number(*median),
     }
 }
 
@@ -66,7 +58,10 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::contender::RAW;
+    use crate::{
+        contender::RAW,
+        report::{Bound, Series},
+    };
 
     #[test]
     fn ratios_are_of_one_round() {

@@ -2,25 +2,20 @@
 
 use std::time::Duration;
 
-use super::{Reported, contenders, own_worker, owns, wanted, wants};
+use super::{Outcome, contenders};
 use crate::{
     cli::Plan,
-    contender::{Contender, FLOOR, KINDS, RAW},
-    job::{Names, Until},
-    report::{Bound, Report},
+    clock::nanos,
+    contender::{FLOOR, KINDS, KNOWN, RAW},
+    job::Names,
+    report::{Bound::AtMost, Report},
     rig::Rig,
-    rounds::Case,
-    stats::{grouped, span},
+    rounds::{Case, held},
+    stats::grouped,
 };
 
-pub(super) async fn in_one_process(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
-    let mut all = vec![Contender::floor(&rig.url()).await?];
-    // The raw pair has no waiters. The floor is for hand-offs what the raw pair is for pairs.
-    let mut others = contenders(plan, rig).await?;
-    others.retain(|contender| contender.name != RAW);
-    all.append(&mut others);
-    let kinds = KINDS.into_iter().filter(|kind| wants(plan, kind));
-    all.append(&mut owns(kinds, rig).await?);
+pub(super) async fn in_one_process(report: &mut Report, plan: &Plan, rig: &Rig) -> Outcome {
+    let mut all = contenders(plan, rig, names(), 1).await?;
     let holds = if plan.latency.is_zero() {
         &HOLDS[..]
     } else {
@@ -28,35 +23,43 @@ pub(super) async fn in_one_process(mut report: Report, plan: &Plan, rig: &Rig) -
     };
     for &hold in holds {
         for waiters in SIZES {
-            let case = Case {
-                until: Until::Time(long_enough(plan, waiters, hold)),
-                rounds: rounds(plan, hold),
-                ..plan.case(label(waiters, hold), Names::One { hold }, waiters)
-            };
-            report.compare(rig, &mut all, &case).await?;
+            let mut case = case(plan, label(waiters), waiters, hold);
+            case.job.time = nanos(long_enough(plan, waiters, hold));
+            report.compare(&mut all, &case).await?;
+            targets(report, &case.label);
         }
-    }
-    for &hold in holds {
-        for waiters in SIZES {
-            targets(&mut report, &label(waiters, hold));
-        }
-        flat(&mut report, &SIZES.map(|waiters| label(waiters, hold)));
+        flat(report, &SIZES.map(|waiters| held(&label(waiters), hold)));
     }
     report.note(NOTE);
     report.plotted = PLOTTED;
-    Ok(report)
+    Ok(())
+}
+
+/// Returns the contenders. The raw pair has no waiters. The floor is for hand-offs what the raw
+/// pair is for pairs.
+fn names() -> impl Iterator<Item = &'static str> {
+    let others = KNOWN.into_iter().filter(|name| *name != RAW);
+    [FLOOR].into_iter().chain(others).chain(KINDS)
+}
+
+/// Returns a case of one name. Holds with a duration make rounds long, so there are fewer.
+fn case(plan: &Plan, label: String, tasks: usize, hold: Duration) -> Case {
+    let mut case = plan.case(label, Names::One, tasks).held(hold);
+    if !hold.is_zero() || !plan.latency.is_zero() {
+        case.rounds = plan.effort.few;
+    }
+    case
 }
 
 /// Adds the project's targets for a hand-off.
 fn targets(report: &mut Report, case: &str) {
-    let ratio = report.ratio(case, "redlatch", FLOOR, "p50 µs");
-    let found = [
-        ("p50, of the floor's", Bound::AtMost(1.3), ratio),
+    let wanted = [
+        ("p50, of the floor's", "p50 µs", Some(FLOOR), AtMost(1.3)),
         // The limit is three commands, plus commands that were on the way when counting began and
         // ended.
-        ("commands", Bound::AtMost(3.05), commands(report, case)),
+        ("commands", "commands", None, AtMost(3.05)),
     ];
-    report.targets(case, found);
+    report.want(case, "redlatch", &wanted);
 }
 
 /// Compares the commands of cases that differ only in the number of waiters.
@@ -64,24 +67,11 @@ fn flat(report: &mut Report, cases: &[String]) {
     let (Some(first), Some(last)) = (cases.first(), cases.last()) else {
         return;
     };
-    let found = || cases.iter().map(|case| commands(report, case));
-    let least = found().fold(f64::INFINITY, f64::min);
-    let most = found().fold(f64::NEG_INFINITY, f64::max);
+    let commands = |case: &String| report.median(case, "redlatch", "commands");
+    let least = cases.iter().map(commands).fold(f64::INFINITY, f64::min);
+    let most = cases.iter().map(commands).fold(f64::NEG_INFINITY, f64::max);
     let what = format!("commands from {first} to {last}, the most of the least");
-    report.target(what, Bound::AtMost(1.1), most / least);
-}
-
-/// Returns the number of rounds. Holds with a duration make rounds long, so there are fewer.
-fn rounds(plan: &Plan, hold: Duration) -> usize {
-    if hold.is_zero() && plan.latency.is_zero() {
-        plan.effort.rounds
-    } else {
-        plan.effort.few
-    }
-}
-
-fn commands(report: &Report, case: &str) -> f64 {
-    report.median(case, "redlatch", "commands")
+    report.target(what, AtMost(1.1), most / least);
 }
 
 /// Returns a duration in which a contender that serves in turn gives most tasks the name once or
@@ -92,17 +82,8 @@ fn long_enough(plan: &Plan, waiters: usize, hold: Duration) -> Duration {
     plan.effort.time.max((hold + handoff) * turns / 2)
 }
 
-fn label(waiters: usize, hold: Duration) -> String {
-    held(&format!("{} waiters", grouped(&waiters.to_string())), hold)
-}
-
-/// Adds the duration of the holds to the name of a case, if they have one.
-pub(super) fn held(case: &str, hold: Duration) -> String {
-    if hold.is_zero() {
-        case.to_owned()
-    } else {
-        format!("{case}, held {}", span(hold))
-    }
+fn label(waiters: usize) -> String {
+    format!("{} waiters", grouped(&waiters.to_string()))
 }
 
 const NOTE: &str = "p50 and p99 are of a hand-off, from the call of a release to the return of the next acquisition. `floor` is PUBLISH → message → EVALSHA through the \
@@ -121,53 +102,38 @@ const HOLDS: [Duration; 3] = [
     Duration::from_millis(2),
 ];
 
-pub(super) async fn between(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
-    let mut programs = vec![(FLOOR.to_owned(), own_worker(RAW)?)];
-    let kinds = KINDS.into_iter().filter(|kind| wants(plan, kind));
-    let own = wanted(plan).into_iter().filter(|&name| name != RAW);
-    for name in own.chain(kinds) {
-        programs.push((name.to_owned(), own_worker(name)?));
-    }
-    programs.extend(plan.with.iter().cloned());
+pub(super) async fn between(report: &mut Report, plan: &Plan, rig: &Rig) -> Outcome {
     for processes in PROCESS_SIZES {
-        let mut fleets = Vec::new();
-        for (name, words) in &programs {
-            fleets.push(Contender::start(name, words, processes, &rig.url()).await?);
-        }
-        for hold in PROCESS_HOLDS {
-            let case = Case {
-                until: Until::Time(plan.effort.time.max(Duration::from_secs(1))),
-                rounds: rounds(plan, hold),
-                ..plan.case(fleet_label(processes, hold), Names::One { hold }, TASKS)
-            };
-            report.compare(rig, &mut fleets, &case).await?;
+        let mut fleets = contenders(plan, rig, names(), processes).await?;
+        for &hold in &HOLDS[..2] {
+            let mut case = case(plan, fleet_label(processes), TASKS, hold);
+            case.job.time = nanos(plan.effort.time.max(Duration::from_secs(1)));
+            report.compare(&mut fleets, &case).await?;
         }
     }
-    for hold in PROCESS_HOLDS {
-        let cases = PROCESS_SIZES.map(|processes| fleet_label(processes, hold));
+    for &hold in &HOLDS[..2] {
+        let cases = PROCESS_SIZES.map(|processes| held(&fleet_label(processes), hold));
         for case in &cases {
-            targets(&mut report, case);
+            targets(report, case);
         }
-        flat(&mut report, &cases);
+        flat(report, &cases);
         let floors = cases.map(|case| report.ratio(&case, "redlatch", FLOOR, "p50 µs"));
         let what = held("p50 of the floor's, 16 processes to 4", hold);
-        report.target(what, Bound::AtMost(1.1), floors[1] / floors[0]);
+        report.target(what, AtMost(1.1), floors[1] / floors[0]);
     }
     report.note(NOTE);
     report.note(RING);
     report.plotted = PLOTTED;
-    Ok(report)
+    Ok(())
 }
 
-fn fleet_label(processes: usize, hold: Duration) -> String {
-    held(&format!("{processes} processes × {TASKS}"), hold)
+fn fleet_label(processes: usize) -> String {
+    format!("{processes} processes × {TASKS}")
 }
 
 const RING: &str = "The floor goes from process to process, as many as the case has, of which all but one are subscribed and idle.";
 
 const PROCESS_SIZES: [usize; 2] = [4, 16];
-
-const PROCESS_HOLDS: [Duration; 2] = [Duration::ZERO, Duration::from_micros(200)];
 
 /// The number of waiters in each process.
 const TASKS: usize = 4;

@@ -6,11 +6,11 @@ use std::time::Duration;
 use redlatch_tests::server::ServerBinary;
 use tokio::time::{Instant, sleep};
 
-use super::{Reported, worker};
+use super::{Outcome, worker};
 use crate::{
     cli::Plan,
     contender::Failure,
-    hold::{Ask, Watched},
+    hold::Watched,
     report::{
         Bound::{AtLeast, AtMost},
         Report, Sample, Series,
@@ -18,80 +18,159 @@ use crate::{
     rig::Rig,
     rounds::unique,
     stats::grouped,
+    worker::Ask,
 };
 
-/// Holds of one process, and their lease.
+/// What processes keep.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kept {
-    holds: usize,
+pub(super) struct Load {
+    unit: &'static str,
+    processes: usize,
+    /// The number of units for each process.
+    each: usize,
     lease: Duration,
 }
 
-impl Kept {
-    /// Returns so many holds with the default lease.
-    pub(super) const fn of(holds: usize) -> Self {
-        let lease = LEASE;
-        Self { holds, lease }
+impl Load {
+    /// Returns so many units with the default lease.
+    const fn of(unit: &'static str, processes: usize, each: usize) -> Self {
+        Self {
+            unit,
+            processes,
+            each,
+            lease: LEASE,
+        }
     }
 
     fn label(self) -> String {
-        let holds = grouped(&self.holds.to_string());
+        let units = grouped(&(self.processes * self.each).to_string());
+        let label = format!("{units} {}", self.unit);
         if self.lease == LEASE {
-            return format!("{holds} holds");
+            return label;
         }
-        format!("{holds} holds of {} s", self.lease.as_secs())
+        format!("{label} of {} s", self.lease.as_secs())
+    }
+
+    fn ask(self) -> Ask {
+        let (n, lease, key) = (self.each, self.lease, unique());
+        match self.unit {
+            CLIENTS => Ask::Connect { n },
+            HOLDS => Ask::Hold { n, lease, key },
+            _ => Ask::Queue {
+                n,
+                names: n / 100,
+                key,
+            },
+        }
+    }
+
+    /// Measures in new processes, so that their memory is that of what they keep. The cores that
+    /// the server takes when `idle` do not count. Returns the results for W6 and for W12.
+    async fn measure(self, rig: &Rig, idle: f64, time: Duration) -> Result<[Sample; 2], Failure> {
+        let mut workers = Vec::new();
+        for _ in 0..self.processes {
+            workers.push(worker("redlatch", rig).await?);
+        }
+        let (empty, mut bytes) = (rig.size(), 0.0);
+        for worker in &mut workers {
+            bytes += worker.ask::<f64>(&self.ask()).await?;
+        }
+        let before = rig.counted();
+        for worker in &mut workers {
+            worker.tell(&Ask::Watch { time }).await?;
+        }
+        let (mut cpu, mut wall) = (Duration::ZERO, Duration::ZERO);
+        let (mut least, mut lost) = (Duration::MAX, 0);
+        for worker in &mut workers {
+            let watched: Watched = worker.hear().await?;
+            cpu += watched.cpu;
+            wall = wall.max(watched.wall);
+            least = least.min(watched.least);
+            lost += watched.lost;
+        }
+        let after = rig.counted();
+        // The buffers of the connections have shrunk by now.
+        let full = rig.size();
+        for worker in &mut workers {
+            let _: u64 = worker.ask(&Ask::Part).await?;
+        }
+        let (units, wall) = ((self.processes * self.each) as f64, wall.as_secs_f64());
+        let calls = after.calls_since(&before, "evalsha") as f64;
+        let client = cpu.as_secs_f64() / wall;
+        let server = (after.cpu - before.cpu).as_secs_f64() / wall - idle;
+        let connections = full.connections - empty.connections;
+        let of_renewals = Sample::from([
+            ("renewals/s", calls / wall),
+            ("client cores", client),
+            ("server cores", server),
+            ("bytes/hold", bytes / units),
+            ("lateness ms", lateness(least, self.lease)),
+            ("lost", lost as f64),
+        ]);
+        let of_units = Sample::from([
+            ("server bytes/unit", (full.bytes - empty.bytes) / units),
+            ("client bytes/unit", bytes / units),
+            ("connections/unit", connections / units),
+            ("server cores/10,000", server / units * 10_000.0),
+            ("client cores/10,000", client / units * 10_000.0),
+            ("lost", lost as f64),
+        ]);
+        Ok([of_renewals, of_units])
     }
 }
 
-pub(super) async fn kept(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
-    let (many, short) = (
-        Kept::of(100_000),
-        Kept {
-            holds: 10_000,
-            lease: SHORT_LEASE,
-        },
-    );
-    for kept in [Kept::of(10_000), many, short] {
-        report.series.push(measure(rig, kept, plan).await?);
+pub(super) async fn kept(report: &mut Report, plan: &Plan, rig: &Rig) -> Outcome {
+    let many = Load::of(HOLDS, 1, 100_000);
+    let short = Load {
+        lease: SHORT_LEASE,
+        ..FEW
+    };
+    for load in [FEW, many, short] {
+        report.series.push(renewed(load, rig, plan).await?);
     }
-    targets(&mut report, &many.label());
-    // The costs of renewals where they are frequent.
-    let case = short.label();
-    for (what, bound, measure) in [
-        ("cores of the client", 0.007, "client cores"),
-        ("cores of the server", 0.015, "server cores"),
+    let case = many.label();
+    let wanted = [
+        ("cores of the client", "client cores", None, AtMost(0.1)),
+        (
+            "bytes per hold in the client",
+            "bytes/hold",
+            None,
+            AtMost(600.0),
+        ),
+    ];
+    report.want(&case, "redlatch", &wanted);
+    let lateness = LEASE.as_secs_f64() * 1_000.0 / 6.0;
+    for (what, measure, most) in [
+        (
+            "latest renewal, ms behind its time",
+            "lateness ms",
+            lateness,
+        ),
+        ("lost", "lost", 0.0),
     ] {
-        let found = report.median(&case, "redlatch", measure);
-        report.targets(&case, [(what, AtMost(bound), found)]);
+        let series = report.find(&case, "redlatch");
+        let values = series.map(|series| series.values(measure));
+        let worst = values.into_iter().flatten().fold(0.0, f64::max);
+        report.target(format!("{case}: {what}"), AtMost(most), worst);
     }
+    // The costs of renewals where they are frequent.
+    let wanted = [
+        ("cores of the client", "client cores", None, AtMost(0.007)),
+        ("cores of the server", "server cores", None, AtMost(0.015)),
+    ];
+    report.want(&short.label(), "redlatch", &wanted);
     report.note(NOTE);
-    Ok(report)
+    Ok(())
 }
 
-/// Measures in a new process per round, so that its memory is that of these holds.
-pub(super) async fn measure(rig: &Rig, kept: Kept, plan: &Plan) -> Result<Series, Failure> {
-    let Kept { holds, lease } = kept;
+/// Measures holds that are renewed.
+pub(super) async fn renewed(load: Load, rig: &Rig, plan: &Plan) -> Result<Series, Failure> {
     // A lease of 30 s is renewed for the first time after 8 to 10 s.
     let time = Duration::from_secs(if plan.effort.long { 30 } else { 13 });
-    let mut series = Series::new(&kept.label(), "redlatch");
+    let mut series = Series::new(&load.label(), "redlatch");
     for _ in 0..plan.effort.few {
-        let mut holder = worker("redlatch", rig).await?;
-        let (n, key) = (holds, unique());
-        let bytes: f64 = holder.ask(&Ask::Hold { n, lease, key }).await?;
-        let before = rig.counted();
-        let watched: Watched = holder.ask(&Ask::Watch { time }).await?;
-        let (after, wall) = (rig.counted(), watched.wall);
-        let calls = after.calls_since(&before, "evalsha") as f64;
-        let cores = |cpu: Duration| cpu.as_secs_f64() / wall.as_secs_f64();
-        series.samples.push(Sample::from([
-            ("renewals/s", calls / wall.as_secs_f64()),
-            ("client cores", cores(watched.cpu)),
-            ("server cores", cores(after.cpu - before.cpu)),
-            ("bytes/hold", bytes / holds as f64),
-            ("lateness ms", lateness(watched.least, lease)),
-            ("lost", watched.lost as f64),
-        ]));
-        let _: u64 = holder.ask(&Ask::Part).await?;
+        let [sample, _] = load.measure(rig, 0.0, time).await?;
+        series.samples.push(sample);
     }
     Ok(series)
 }
@@ -105,124 +184,59 @@ fn lateness(least_left: Duration, lease: Duration) -> f64 {
     (lease - lease / 3.0 - margin - least_left).max(0.0)
 }
 
-fn targets(report: &mut Report, case: &str) {
-    let Some(series) = report.find(case, "redlatch") else {
-        return;
-    };
-    let worst = |measure| series.values(measure).into_iter().fold(0.0, f64::max);
-    let (cores, bytes) = (series.median("client cores"), series.median("bytes/hold"));
-    let (late, lost) = (worst("lateness ms"), worst("lost"));
-    let lateness = LEASE.as_secs_f64() * 1_000.0 / 6.0;
-    let found = [
-        ("cores of the client", AtMost(0.1), cores),
-        ("bytes per hold in the client", AtMost(600.0), bytes),
-        ("latest renewal, ms behind its time", AtMost(lateness), late),
-        ("lost", AtMost(0.0), lost),
-    ];
-    report.targets(case, found);
-}
-
 /// The default lease.
 const LEASE: Duration = Duration::from_secs(30);
 
 const SHORT_LEASE: Duration = Duration::from_secs(10);
 
+/// The smaller load of renewed holds.
+pub(super) const FEW: Load = Load::of(HOLDS, 1, 10_000);
+
 const NOTE: &str = "Each round is a process of its own, which takes its holds, and then does nothing but keep them. Bytes are the growth of its resident memory. A renewal is due \
     when 8 to 10 s of the default lease of 30 s are over; lateness is what the one who waited longest waited beyond that, seen by looks at all holds every 500 ms.";
 
-/// One point of the measurement: the unit that is counted, the number of processes, and the number
-/// of units for each process.
-struct Point {
-    unit: &'static str,
-    processes: usize,
-    each: usize,
-}
+const CLIENTS: &str = "clients";
 
-/// The points from which the constants of the model come, and the points at which it is checked.
-const POINTS: [[Point; 2]; 3] = [
-    [point("clients", 2, 1_000), point("clients", 5, 1_000)],
-    [point("holds", 1, 20_000), point("holds", 2, 100_000)],
-    [point("waiters", 1, 2_000), point("waiters", 4, 5_000)],
+const HOLDS: &str = "holds";
+
+const WAITERS: &str = "waiters";
+
+/// The loads from which the constants of the model come, and those at which it is checked.
+const POINTS: [[Load; 2]; 3] = [
+    [Load::of(CLIENTS, 2, 1_000), Load::of(CLIENTS, 5, 1_000)],
+    [Load::of(HOLDS, 1, 20_000), Load::of(HOLDS, 2, 100_000)],
+    [Load::of(WAITERS, 1, 2_000), Load::of(WAITERS, 4, 5_000)],
 ];
 
-const fn point(unit: &'static str, processes: usize, each: usize) -> Point {
-    Point {
-        unit,
-        processes,
-        each,
-    }
-}
-
-pub(super) async fn model(mut report: Report, plan: &Plan, binary: &ServerBinary) -> Reported {
-    for [small, large] in &POINTS {
-        for point in [small, large] {
+pub(super) async fn model(report: &mut Report, plan: &Plan, binary: &ServerBinary) -> Outcome {
+    for points in POINTS {
+        for point in points {
             let mut series = Series::new(&point.label(), "redlatch");
             for _ in 0..plan.effort.few {
                 // A server that has forgotten gives its memory back late.
                 let rig = Rig::roomy(binary);
-                series.samples.push(point.measure(&rig).await?);
+                let idle = idle_cores(&rig).await;
+                let [_, sample] = point.measure(&rig, idle, WATCH).await?;
+                series.samples.push(sample);
             }
             report.series.push(series);
         }
-        point_targets(&mut report, small, large);
+        let [small, large] = points.map(Load::label);
+        // A unit at the large point may cost a quarter more or less than at the small one.
+        for measure in [
+            "server bytes/unit",
+            "client bytes/unit",
+            "server cores/10,000",
+            "client cores/10,000",
+        ] {
+            let growth = report.growth("redlatch", measure, [&small, &large]);
+            let what = format!("{large}, {measure}, of {small}");
+            report.target(format!("{what}: at least"), AtLeast(0.75), growth);
+            report.target(format!("{what}: at most"), AtMost(1.25), growth);
+        }
     }
     report.note(POINTS_NOTE);
-    Ok(report)
-}
-
-impl Point {
-    fn label(&self) -> String {
-        format!("{} {}", self.processes * self.each, self.unit)
-    }
-
-    async fn measure(&self, rig: &Rig) -> Result<Sample, Failure> {
-        let mut workers = Vec::new();
-        for _ in 0..self.processes {
-            workers.push(worker("redlatch", rig).await?);
-        }
-        let idle = idle_cores(rig).await;
-        let before = rig.size();
-        let mut bytes = 0.0;
-        for worker in &mut workers {
-            let (n, names, key) = (self.each, self.each / 100, unique());
-            let lease = Duration::from_secs(30);
-            let ask = match self.unit {
-                "clients" => Ask::Connect { n },
-                "holds" => Ask::Hold { n, lease, key },
-                _ => Ask::Queue { n, names, key },
-            };
-            bytes += worker.ask::<f64>(&ask).await?;
-        }
-        let counted = rig.counted();
-        for worker in &mut workers {
-            worker.tell(&Ask::Watch { time: WATCH }).await?;
-        }
-        let (mut cpu, mut wall, mut lost) = (Duration::ZERO, Duration::ZERO, 0);
-        for worker in &mut workers {
-            let watched: Watched = worker.hear().await?;
-            cpu += watched.cpu;
-            wall = wall.max(watched.wall);
-            lost += watched.lost;
-        }
-        let served = rig.counted().cpu - counted.cpu;
-        // The buffers of the connections have shrunk by now.
-        let after = rig.size();
-        let units = (self.processes * self.each) as f64;
-        let connections = after.connections - before.connections;
-        let wall = wall.as_secs_f64();
-        let cores = |cpu: Duration, idle: f64| (cpu.as_secs_f64() / wall - idle) / units * 10_000.0;
-        for worker in &mut workers {
-            let _: u64 = worker.ask(&Ask::Part).await?;
-        }
-        Ok(Sample::from([
-            ("server bytes/unit", (after.bytes - before.bytes) / units),
-            ("client bytes/unit", bytes / units),
-            ("connections/unit", connections / units),
-            ("server cores/10,000", cores(served, idle)),
-            ("client cores/10,000", cores(cpu, 0.0)),
-            ("lost", lost as f64),
-        ]))
-    }
+    Ok(())
 }
 
 /// Returns the cores that the server takes without clients.
@@ -231,26 +245,6 @@ async fn idle_cores(rig: &Rig) -> f64 {
     let began = Instant::now();
     sleep(IDLE).await;
     (rig.counted().cpu - before).as_secs_f64() / began.elapsed().as_secs_f64()
-}
-
-/// A unit at the large point may cost a quarter more or less than at the small one.
-fn point_targets(report: &mut Report, small: &Point, large: &Point) {
-    for measure in [
-        "server bytes/unit",
-        "client bytes/unit",
-        "server cores/10,000",
-        "client cores/10,000",
-    ] {
-        let [of_large, of_small] =
-            [large, small].map(|point| report.median(&point.label(), "redlatch", measure));
-        let ratio = of_large / of_small;
-        let what = format!("{}, {measure}, of {}", large.label(), small.label());
-        let within = [
-            ("at least", AtLeast(0.75), ratio),
-            ("at most", AtMost(1.25), ratio),
-        ];
-        report.targets(&what, within);
-    }
 }
 
 /// The time for which the costs of renewals and health checks are measured: more than one period of

@@ -13,7 +13,7 @@ use redlatch_tests::server::ServerBinary;
 use crate::{
     cli::Plan,
     clock,
-    contender::{Contender, External, Failure, KNOWN},
+    contender::{Contender, External, Failure, KINDS, KNOWN, SCRIPTS},
     report::Report,
     rig::Rig,
 };
@@ -67,7 +67,10 @@ pub(crate) async fn run(plan: &Plan) -> Result<(), Failure> {
     println!("server: {binary}");
     for &workload in &plan.workloads {
         let load = clock::load();
-        let mut report = measure(workload, plan, &binary).await?;
+        let title = ALL.iter().find(|one| one.0 == workload);
+        let title = title.map_or("", |one| one.1);
+        let mut report = Report::new(workload, title, plan.latency);
+        measure(&mut report, plan, &binary).await?;
         let (kind, version) = (&binary.kind, &binary.version);
         report.note(&format!(
             "{kind:?} {version}; load average of the machine before: {load}."
@@ -78,69 +81,62 @@ pub(crate) async fn run(plan: &Plan) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The report that a workload has filled.
-type Reported = Result<Report, Failure>;
+type Outcome = Result<(), Failure>;
 
-async fn measure(name: &'static str, plan: &Plan, binary: &ServerBinary) -> Reported {
-    let title = ALL.iter().find(|one| one.0 == name).map_or("", |one| one.1);
-    let report = Report::new(name, title, plan.latency);
-    if name == CLUSTER {
+async fn measure(report: &mut Report, plan: &Plan, binary: &ServerBinary) -> Outcome {
+    if report.workload == CLUSTER {
         return cluster::spread(report, plan, binary).await;
     }
-    if name == CAPACITY {
+    if report.workload == CAPACITY {
         return holds::model(report, plan, binary).await;
     }
-    let rig = Rig::one(binary, plan.latency)?;
-    match name {
-        "W1" => pairs::one_task(report, plan, &rig).await,
-        "W2" => pairs::many_tasks(report, plan, &rig).await,
-        "W3" => handoff::in_one_process(report, plan, &rig).await,
-        "W4" => handoff::between(report, plan, &rig).await,
-        "W5" => kinds::semaphore(report, plan, &rig).await,
-        "W6" => holds::kept(report, plan, &rig).await,
-        "W7" => kinds::fair(report, plan, &rig).await,
-        "W10" => pairs::every_kind(report, plan, &rig).await,
-        "W13" => pairs::beside(report, plan, &rig).await,
-        "W14" => kinds::checks(report, plan, &rig).await,
-        "W11" => pairs::mixed(report, plan, &rig).await,
-        _ => kinds::readers(report, plan, &rig).await,
+    let rig = &Rig::one(binary, plan.latency)?;
+    match report.workload {
+        "W1" => pairs::one_task(report, plan, rig).await,
+        "W2" => pairs::many_tasks(report, plan, rig).await,
+        "W3" => handoff::in_one_process(report, plan, rig).await,
+        "W4" => handoff::between(report, plan, rig).await,
+        "W5" => kinds::semaphore(report, plan, rig).await,
+        "W6" => holds::kept(report, plan, rig).await,
+        "W7" => kinds::fair(report, plan, rig).await,
+        "W10" => pairs::every_kind(report, plan, rig).await,
+        "W11" => pairs::mixed(report, plan, rig).await,
+        "W13" => pairs::beside(report, plan, rig).await,
+        "W14" => kinds::checks(report, plan, rig).await,
+        _ => kinds::readers(report, plan, rig).await,
     }
 }
 
-/// Connects all contenders of the plan.
-async fn contenders(plan: &Plan, rig: &Rig) -> Result<Vec<Contender>, Failure> {
-    let mut all = owns(wanted(plan), rig).await?;
-    all.append(&mut others(plan, rig).await?);
-    Ok(all)
-}
-
-/// Starts the programs that the plan adds.
-async fn others(plan: &Plan, rig: &Rig) -> Result<Vec<Contender>, Failure> {
-    let mut all = Vec::new();
-    for (name, words) in &plan.with {
-        all.push(Contender::start(name, words, 1, &rig.url()).await?);
-    }
-    Ok(all)
-}
-
-/// Returns the built-in contenders of the plan.
-fn wanted(plan: &Plan) -> Vec<&'static str> {
-    KNOWN.into_iter().filter(|name| wants(plan, name)).collect()
-}
-
-fn wants(plan: &Plan, name: &str) -> bool {
-    plan.only.is_empty() || plan.only.iter().any(|one| one == name)
-}
-
-/// Starts built-in contenders, each in its own process, so that the heap and the runtime of others
-/// do not affect it.
-async fn owns(
+/// Starts those of these contenders that the plan does not leave out, and the programs that it
+/// adds.
+async fn contenders<'a>(
+    plan: &Plan,
+    rig: &'a Rig,
     names: impl IntoIterator<Item = &'static str>,
-    rig: &Rig,
-) -> Result<Vec<Contender>, Failure> {
+    size: usize,
+) -> Result<Vec<Contender<'a>>, Failure> {
+    let is_chosen = |name: &&str| {
+        let may_be_left_out = KNOWN.contains(name) || KINDS.contains(name) || *name == SCRIPTS;
+        let mut only = plan.only.iter();
+        plan.only.is_empty() || !may_be_left_out || only.any(|one| one == name)
+    };
+    let mut all = owns(names.into_iter().filter(is_chosen), rig, size).await?;
+    for (name, words) in &plan.with {
+        all.push(Contender::start(name, words, size, rig).await?);
+    }
+    Ok(all)
+}
+
+/// Starts built-in contenders, each in its own processes, so that the heap and the runtime of
+/// others do not affect it.
+async fn owns<'a>(
+    names: impl IntoIterator<Item = &'static str>,
+    rig: &'a Rig,
+    size: usize,
+) -> Result<Vec<Contender<'a>>, Failure> {
     let mut all = Vec::new();
     for name in names {
-        all.push(Contender::start(name, &own_worker(name)?, 1, &rig.url()).await?);
+        all.push(Contender::start(name, &own_worker(name)?, size, rig).await?);
     }
     Ok(all)
 }
@@ -154,4 +150,11 @@ fn own_worker(contender: &str) -> Result<Vec<String>, Failure> {
     let program = env::current_exe()?;
     let program = program.to_str().ok_or("a path that is no text")?;
     Ok([program, "worker", contender].map(str::to_owned).to_vec())
+}
+
+fn label(tasks: usize) -> String {
+    match tasks {
+        1 => "1 task".to_owned(),
+        tasks => format!("{tasks} tasks"),
+    }
 }

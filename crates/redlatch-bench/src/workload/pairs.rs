@@ -2,10 +2,10 @@
 
 use std::process::Command;
 
-use super::{Reported, contenders, owns, wants};
+use super::{Outcome, contenders, label, owns};
 use crate::{
     cli::Plan,
-    contender::{ACQUIRE, EVERY_KIND, Failure, RAW, RELEASE, SCRIPTS},
+    contender::{ACQUIRE, EVERY_KIND, Failure, KNOWN, RAW, RELEASE, SCRIPTS},
     job::Names,
     report::{
         Bound::{AtLeast, AtMost},
@@ -15,95 +15,78 @@ use crate::{
     rounds::unique,
 };
 
-pub(super) async fn one_task(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
-    measure(&mut report, plan, rig, &[1]).await?;
+pub(super) async fn one_task(report: &mut Report, plan: &Plan, rig: &Rig) -> Outcome {
+    measure(report, plan, rig, &[1]).await?;
     let rate = report.ratio(&label(1), "redlatch", RAW, "pairs/s");
     report.target("pairs/s, of the raw pair's", AtLeast(0.88), rate);
-    Ok(report)
+    Ok(())
 }
 
-pub(super) async fn many_tasks(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
-    measure(&mut report, plan, rig, &[64, 512]).await?;
-    for (tasks, of_raw) in [(64, 1.3), (512, 1.4)] {
-        let case = label(tasks);
-        let ratio = |to, measure| report.ratio(&case, "redlatch", to, measure);
-        let own = |measure| report.median(&case, "redlatch", measure);
-        let (server, rate) = (ratio(RAW, "server µs"), ratio("rslock", "pairs/s"));
-        let (client, commands) = (own("client µs"), own("commands"));
+pub(super) async fn many_tasks(report: &mut Report, plan: &Plan, rig: &Rig) -> Outcome {
+    measure(report, plan, rig, &[64, 512]).await?;
+    for (tasks, of_raw) in [(64, AtMost(1.3)), (512, AtMost(1.4))] {
         let of_pair = "server CPU per pair, of the raw pair's";
-        let found = [
-            (of_pair, AtMost(of_raw), server),
-            ("client CPU per pair, µs", AtMost(9.0), client),
-            ("pairs/s, of rslock's", AtLeast(1.0), rate),
-            ("commands per pair", AtMost(2.01), commands),
+        let of_client = "client CPU per pair, µs";
+        let of_rslock = "pairs/s, of rslock's";
+        let wanted = [
+            (of_pair, "server µs", Some(RAW), of_raw),
+            (of_client, "client µs", None, AtMost(9.0)),
+            (of_rslock, "pairs/s", Some("rslock"), AtLeast(1.0)),
+            ("commands per pair", "commands", None, AtMost(2.01)),
         ];
-        report.targets(&case, found);
+        report.want(&label(tasks), "redlatch", &wanted);
     }
-    Ok(report)
+    Ok(())
 }
 
 /// Measures uncontended pairs of every kind, beside the raw pair.
-pub(super) async fn every_kind(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
+pub(super) async fn every_kind(report: &mut Report, plan: &Plan, rig: &Rig) -> Outcome {
     let names = std::iter::once(RAW).chain(EVERY_KIND);
-    let mut contenders = owns(names, rig).await?;
     let case = plan.case(label(64), Names::Own, 64);
-    report.compare(rig, &mut contenders, &case).await?;
+    report
+        .compare(&mut owns(names, rig, 1).await?, &case)
+        .await?;
     for name in EVERY_KIND.into_iter().skip(1) {
         let server = report.ratio(&case.label, name, RAW, "server µs");
         let what = format!("{name}: server CPU per pair, of the raw pair's");
         report.target(what, AtMost(2.0), server);
     }
-    Ok(report)
+    Ok(())
 }
 
 /// Measures a load of which one name in ten is contended.
-pub(super) async fn mixed(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
-    let mut contenders = owns(["redlatch", "rslock", "polling"], rig).await?;
+pub(super) async fn mixed(report: &mut Report, plan: &Plan, rig: &Rig) -> Outcome {
+    let mut contenders = owns(["redlatch", "rslock", "polling"], rig, 1).await?;
     let case = plan.case("512 tasks, 200 names", Names::Mixed, 512);
-    report.compare(rig, &mut contenders, &case).await?;
-    Ok(report)
+    report.compare(&mut contenders, &case).await
 }
 
 /// Measures one task that makes a pair now and then, with 0 to 512 busy tasks beside it. All have
 /// names of their own.
-pub(super) async fn beside(mut report: Report, plan: &Plan, rig: &Rig) -> Reported {
-    let mut contenders = owns([RAW, "redlatch", "rslock"], rig).await?;
+pub(super) async fn beside(report: &mut Report, plan: &Plan, rig: &Rig) -> Outcome {
+    let mut contenders = owns([RAW, "redlatch", "rslock"], rig, 1).await?;
     for busy in [0, 3, 64, 512] {
         let case = plan.case(format!("beside {busy}"), Names::Beside, busy + 1);
-        report.compare(rig, &mut contenders, &case).await?;
+        report.compare(&mut contenders, &case).await?;
     }
     report.note(
         "p50 and p99 are of the task that rests for 1 ms before each pair; the other figures are of \
          all tasks.",
     );
-    Ok(report)
-}
-
-/// Measures pairs of acquisition and release with these numbers of tasks.
-async fn measure(
-    report: &mut Report,
-    plan: &Plan,
-    rig: &Rig,
-    sizes: &[usize],
-) -> Result<(), Failure> {
-    let mut contenders = contenders(plan, rig).await?;
-    let scripts = Some(SCRIPTS).filter(|name| wants(plan, name));
-    contenders.append(&mut owns(scripts, rig).await?);
-    let rounds = plan.effort.rounds;
-    for &tasks in sizes {
-        let case = plan.case(label(tasks), Names::Own, tasks);
-        report.compare(rig, &mut contenders, &case).await?;
-        let limit = redis_benchmark(rig, &case.label, tasks, rounds)?;
-        report.series.extend(limit);
-    }
     Ok(())
 }
 
-pub(super) fn label(tasks: usize) -> String {
-    match tasks {
-        1 => "1 task".to_owned(),
-        tasks => format!("{tasks} tasks"),
+/// Measures pairs of acquisition and release with these numbers of tasks.
+async fn measure(report: &mut Report, plan: &Plan, rig: &Rig, sizes: &[usize]) -> Outcome {
+    let names = KNOWN.into_iter().chain([SCRIPTS]);
+    let mut contenders = contenders(plan, rig, names, 1).await?;
+    for &tasks in sizes {
+        let case = plan.case(label(tasks), Names::Own, tasks);
+        report.compare(&mut contenders, &case).await?;
+        let limit = redis_benchmark(rig, &case.label, tasks, case.rounds)?;
+        report.series.extend(limit);
     }
+    Ok(())
 }
 
 /// Runs the raw pair's scripts through `redis-benchmark`: one connection with this number of

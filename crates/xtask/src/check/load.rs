@@ -14,7 +14,7 @@ use std::{
 };
 
 use crate::{
-    command::{self, script, tool},
+    command::script,
     programs::{self, Program},
     servers::{self, Server},
     steps::Steps,
@@ -22,29 +22,25 @@ use crate::{
     tally::Tally,
 };
 
-/// Tests of which the gate runs a short case. Spaces separate arguments and variables.
-struct Long {
-    name: &'static str,
-    program: &'static str,
-    args: &'static str,
-    vars: &'static str,
-}
+/// A test of which the gate runs a short case: its name, program, arguments and variables, which
+/// spaces separate.
+type Long = [&'static str; 4];
 
 const LONG: [Long; 2] = [
     // Services over HTTP. The test raises its own limit of open files.
-    Long {
-        name: "connections",
-        program: "redlatch-tower/it",
-        args: "connections::many_connections_hold_no_permit_and_are_answered --exact",
-        vars: "REDLATCH_TEST_CONNECTIONS=10000",
-    },
+    [
+        "connections",
+        "redlatch-tower/it",
+        "connections::many_connections_hold_no_permit_and_are_answered --exact",
+        "REDLATCH_TEST_CONNECTIONS=10000",
+    ],
     // Rounds of a server that is stopped, a gigabyte, many objects.
-    Long {
-        name: "command",
-        program: "redlatch-cli/servers",
-        args: "load:: --nocapture --test-threads=1",
-        vars: "REDLATCH_TEST_ROUNDS=100 REDLATCH_TEST_MEGABYTES=1024 REDLATCH_TEST_OBJECTS=100000",
-    },
+    [
+        "command",
+        "redlatch-cli/servers",
+        "load:: --nocapture --test-threads=1",
+        "REDLATCH_TEST_ROUNDS=100 REDLATCH_TEST_MEGABYTES=1024 REDLATCH_TEST_OBJECTS=100000",
+    ],
 ];
 
 /// Runs the check.
@@ -62,10 +58,21 @@ pub(super) fn run(args: &[String], steps: &mut Steps) -> Result<(), String> {
             for _ in 0..rounds {
                 steps.run("tests", || round(&programs, &found, &mut sum));
             }
-            for long in &LONG {
-                steps.run(long.name, || long.run(&programs, &first));
+            for [name, program, args, vars] in LONG {
+                steps.run(name, || long(&programs, &first, program, args, vars));
             }
-            steps.run("soaks", || soaks(&servers, &minutes));
+            let soak = |topology: &str| {
+                let words = format!("--topology {topology} --minutes {minutes}");
+                let line = format!("soak of {topology}: soak-on SERVERS {words}");
+                let servers: &str = &servers;
+                move |steps: &mut Steps| steps.follow([&*line], &[("SERVERS", servers)])
+            };
+            // At the same time.
+            steps.beside(soak("standalone"), |steps| {
+                steps.beside(soak("replicated"), |steps| {
+                    steps.beside(soak("sentinel"), soak("cluster"));
+                });
+            });
         });
         println!("\n{}", table(rounds, &sum));
     }
@@ -81,36 +88,19 @@ fn round(programs: &[Program], found: &[Server], sum: &mut Tally) -> Result<(), 
     outcome
 }
 
-/// Runs the soak on all topologies at the same time.
-fn soaks(servers: &str, minutes: &str) -> Result<(), String> {
-    let run = |topology| {
-        let mut soak = tool(["soak", "--topology", topology, "--minutes", minutes]);
-        command::run(soak.env("REDLATCH_TEST_SERVERS", servers))
-            .map_err(|error| format!("{topology}: {error}"))
-    };
-    let failed = thread::scope(|scope| {
-        let started = TOPOLOGIES.map(|topology| scope.spawn(move || run(topology)));
-        let ended = started.map(|soak| soak.join().unwrap_or_else(|_| Err("a panic".to_owned())));
-        ended
-            .into_iter()
-            .filter_map(Result::err)
-            .collect::<Vec<_>>()
-    });
-    if failed.is_empty() {
-        return Ok(());
-    }
-    Err(failed.join("; "))
-}
-
-impl Long {
-    fn run(&self, programs: &[Program], servers: &str) -> Result<(), String> {
-        let program = programs.iter().find(|it| it.name == self.program);
-        let program = program.ok_or_else(|| format!("{} is not built", self.program))?;
-        let mut run = program.run(servers, cores());
-        let vars = self.vars.split(' ').filter_map(|var| var.split_once('='));
-        run.command.args(self.args.split(' ')).envs(vars);
-        programs::run_lanes(vec![vec![run]], &mut Tally::default())
-    }
+fn long(
+    programs: &[Program],
+    servers: &str,
+    name: &str,
+    args: &str,
+    vars: &str,
+) -> Result<(), String> {
+    let program = programs.iter().find(|program| program.name == name);
+    let program = program.ok_or_else(|| format!("{name} is not built"))?;
+    let mut run = program.run(servers, cores(), "0");
+    let vars = vars.split(' ').filter_map(|var| var.split_once('='));
+    run.command.args(args.split(' ')).envs(vars);
+    programs::run_lanes(vec![vec![run]], &mut Tally::default())
 }
 
 fn cores() -> usize {
@@ -163,8 +153,6 @@ fn table(rounds: u32, sum: &Tally) -> String {
     let (failed, passed) = (sum.failed_tests.len(), sum.passed);
     table + &format!("{failed:>4}  in total, {passed} passed")
 }
-
-const TOPOLOGIES: [&str; 4] = ["standalone", "replicated", "sentinel", "cluster"];
 
 const USAGE: &str = "\
 usage: cargo xtask check load [--rounds=N] [--busy=N] [--minutes=M]

@@ -1,13 +1,9 @@
 //! Terms: one at a time, given back when the work has ended, and lost in time.
 
-use std::{
-    panic::AssertUnwindSafe,
-    sync::{Arc, atomic::AtomicU32},
-};
+use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
-use redlatch::{Election, ErrorKind, OnError, Term};
-use tokio::{sync::Notify, time::timeout};
+use redlatch::OnError;
 
 use super::{Candidate, LEASE, Working, vacant};
 use crate::prelude::*;
@@ -31,11 +27,9 @@ behaviours! {
         candidates_of_different_orders_are_refused;
 }
 
-async fn one_candidate_leads_at_a_time(backend: &Backend) {
-    let clients = [backend.client().await, backend.client().await];
-    let [mut first, mut second] = clients
-        .each_ref()
-        .map(|client| Candidate::start(client.election("x").lease(10 * SECOND)));
+async fn one_candidate_leads_at_a_time(_: Emptied<'_>, clients: [Client; 2]) {
+    let start = |client: &Client| Candidate::start(client.election("x").lease(10 * SECOND));
+    let [mut first, mut second] = clients.each_ref().map(start);
     let (token, leads_first) = tokio::select! {
         token = first.term() => (token, true),
         token = second.term() => (token, false),
@@ -49,15 +43,9 @@ async fn one_candidate_leads_at_a_time(backend: &Backend) {
     leader.stop().await;
     assert!(next.term().await > token, "tokens rise from term to term");
     next.stop().await;
-    for client in &clients {
-        assert_tables_empty(client).await;
-    }
-    backend.assert_only_counters_left();
 }
 
-async fn work_that_returns_gives_the_name_back(backend: &Backend) {
-    let client = backend.client().await;
-    let election = client.election("x");
+async fn work_that_returns_gives_the_name_back(_: Emptied<'_>, election: Election) {
     let mut tokens = Vec::new();
     for _ in 0..3 {
         let lead = election.lead(async |term| {
@@ -70,12 +58,9 @@ async fn work_that_returns_gives_the_name_back(backend: &Backend) {
         assert_eq!(election.leader().await.unwrap(), None);
     }
     assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
-    assert_tables_empty(&client).await;
-    backend.assert_only_counters_left();
 }
 
-async fn work_that_steps_down_campaigns_again(backend: &Backend) {
-    let client = backend.client().await;
+async fn work_that_steps_down_campaigns_again(client: Client) {
     let election = client.election("x");
     let mut tokens = Vec::new();
     let work = async |term: &Term| {
@@ -102,13 +87,11 @@ async fn work_that_steps_down_campaigns_again(backend: &Backend) {
     let words: Arc<[&'static str]> = Arc::new(["owned"]);
     let lead = other.lead(async move |_| assert_eq!(words.len(), 1));
     tokio::spawn(lead).await.unwrap().unwrap();
-    assert_tables_empty(&client).await;
 }
 
-async fn forced_release_ends_the_term_and_its_work(backend: &Backend) {
-    let (client, operator) = (backend.client().await, backend.client().await);
+async fn forced_release_ends_the_term_and_its_work([client, operator]: [Client; 2]) {
     let election = client.election("x").lease(LEASE);
-    let mut candidate = Candidate::start(election.clone());
+    let mut candidate = Candidate::start(election);
     let first = candidate.term().await;
     assert!(operator.election("x").force_release().await.unwrap());
     assert!(candidate.term().await > first);
@@ -118,19 +101,15 @@ async fn forced_release_ends_the_term_and_its_work(backend: &Backend) {
     assert_fails(result, ErrorKind::WrongKind);
 }
 
-async fn fair_candidates_lead_in_order(backend: &Backend) {
-    let client = backend.client().await;
-    let election = client.election("x").fair();
-    let mut leader = Candidate::start(election.clone());
+async fn fair_candidates_lead_in_order(backend: &Backend, client: Client) {
+    let mut leader = Candidate::start(client.election("x").fair());
     leader.term().await;
     let mut others = Vec::new();
     for waiters in 1..=3 {
         let client = backend.client().await;
         others.push(Candidate::start(client.election("x").fair()));
-        wait_for("a candidate to wait", async || {
-            backend.members("redlatch:{x}:q") == waiters
-        })
-        .await;
+        let waits = async || backend.members("redlatch:{x}:q") == waiters;
+        wait_for("a candidate to wait", waits).await;
     }
     for mut next in others {
         leader.stop().await;
@@ -140,8 +119,7 @@ async fn fair_candidates_lead_in_order(backend: &Backend) {
     leader.stop().await;
 }
 
-async fn closing_client_lets_the_work_finish(backend: &Backend) {
-    let (client, other) = (backend.client().await, backend.client().await);
+async fn closing_client_lets_the_work_finish([client, other]: [Client; 2]) {
     let election = client.election("x").lease(30 * SECOND);
     let (mut finished, begun) = (false, Notify::new());
     let lead = election.lead(async |term: &Term| {
@@ -151,28 +129,21 @@ async fn closing_client_lets_the_work_finish(backend: &Backend) {
         term.check().unwrap();
         finished = true;
     });
-    let close = async {
-        begun.notified().await;
-        client.close(20 * SECOND).await;
-    };
-    let (ended, ()) = tokio::join!(lead, close);
-    ended.unwrap();
+    let led = closed_beside(&client, 20 * SECOND, &begun, lead).await;
+    led.unwrap();
     assert!(finished, "the work had the grace to finish");
     assert_eq!(other.election("x").leader().await.unwrap(), None);
 }
 
-async fn closing_client_drops_work_that_does_not_finish(backend: &Backend) {
-    let (client, other) = (backend.client().await, backend.client().await);
+async fn closing_client_drops_work_that_does_not_finish([client, other]: [Client; 2]) {
     let mut candidate = Candidate::start(client.election("x").lease(60 * SECOND));
     candidate.term().await;
     client.close(300 * MS).await;
-    let ended = candidate.leading.await.unwrap();
-    assert_fails(ended, ErrorKind::Closed);
+    assert_fails(candidate.leading.await.unwrap(), ErrorKind::Closed);
     assert_eq!(other.election("x").leader().await.unwrap(), None);
 }
 
-async fn panic_of_the_work_gives_the_name_back(backend: &Backend) {
-    let client = backend.client().await;
+async fn panic_of_the_work_gives_the_name_back(client: Client) {
     let election = client.election("x").lease(30 * SECOND);
     let at_work = Arc::new(AtomicU32::new(0));
     let lead = election.lead(async |term: &Term| {
@@ -180,26 +151,20 @@ async fn panic_of_the_work_gives_the_name_back(backend: &Backend) {
         tokio::task::yield_now().await;
         panic!("the work is broken");
     });
-    let panicked = AssertUnwindSafe(lead).catch_unwind().await;
-    assert!(panicked.is_err());
+    assert!(AssertUnwindSafe(lead).catch_unwind().await.is_err());
     vacant(&election).await;
-    assert_eq!(at_work.load(std::sync::atomic::Ordering::SeqCst), 0);
-    assert_tables_empty(&client).await;
+    assert_eq!(at_work.load(Ordering::SeqCst), 0);
 }
 
-async fn dropped_call_gives_the_name_back(backend: &Backend) {
-    let (client, other) = (backend.client().await, backend.client().await);
+async fn dropped_call_gives_the_name_back(_: Emptied<'_>, [client, other]: [Client; 2]) {
     let mut candidate = Candidate::start(client.election("x").lease(60 * SECOND));
     candidate.term().await;
     candidate.leading.abort();
     assert!(candidate.leading.await.unwrap_err().is_cancelled());
     vacant(&other.election("x")).await;
-    assert_tables_empty(&client).await;
-    backend.assert_only_counters_left();
 }
 
-async fn owner_of_a_scope_does_not_lead_twice(backend: &Backend) {
-    let client = backend.client().await;
+async fn owner_of_a_scope_does_not_lead_twice(client: Client) {
     let owner = client.owner();
     let scope = owner.scope(async {
         let outer = client.election("x").lease(30 * SECOND);
@@ -211,20 +176,16 @@ async fn owner_of_a_scope_does_not_lead_twice(backend: &Backend) {
         lead.await.unwrap();
     });
     scope.await;
-    assert_tables_empty(&client).await;
 }
 
-async fn work_may_borrow_and_change_local_data(backend: &Backend) {
-    let client = backend.client().await;
+async fn work_may_borrow_and_change_local_data(client: Client) {
     let election = client.election("x");
     let (name, mut terms) = (String::from("borrowed"), Vec::new());
     let lead = election.lead(async |term| terms.push((name.as_str(), term.token())));
     lead.await.unwrap();
     let boxed = election.lead_boxed(|term| {
         terms.push((name.as_str(), term.token()));
-        Box::pin(async {
-            term.check().unwrap();
-        })
+        Box::pin(async { term.check().unwrap() })
     });
     boxed.await.unwrap();
     assert_eq!(terms.len(), 2);
@@ -246,8 +207,7 @@ async fn refused(election: Election) -> ErrorKind {
     lead.await.unwrap_err().kind()
 }
 
-async fn name_of_another_kind_is_refused(backend: &Backend) {
-    let client = backend.client().await;
+async fn name_of_another_kind_is_refused(client: Client) {
     let guard = client.lock("x").lock().await.unwrap();
     assert_eq!(refused(client.election("x")).await, ErrorKind::WrongKind);
     assert_fails(client.election("x").leader().await, ErrorKind::WrongKind);
@@ -262,8 +222,7 @@ async fn name_of_another_kind_is_refused(backend: &Backend) {
     lead.await.unwrap();
 }
 
-async fn candidates_of_different_orders_are_refused(backend: &Backend) {
-    let client = backend.client().await;
+async fn candidates_of_different_orders_are_refused(client: Client) {
     let election = client.election("x");
     let lead = election.lead(async |_: &Term| {
         let fair = client.election("x").fair();

@@ -5,16 +5,8 @@ pub mod leading;
 pub mod observing;
 pub mod tasks;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, Ordering},
-};
-
-use redlatch::{Election, Error, Term, Token};
-use tokio::{
-    sync::{Notify, mpsc},
-    task::JoinHandle,
-};
+use redlatch::Token;
+use tokio::sync::mpsc;
 
 use crate::prelude::*;
 

@@ -1,15 +1,8 @@
 //! Tasks of a term.
 
-use std::{
-    panic::AssertUnwindSafe,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-};
+use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
-use redlatch::Term;
 
 use super::{LEASE, Working};
 use crate::prelude::*;
@@ -23,10 +16,8 @@ behaviours! {
         panic_of_a_task_reaches_its_handle_only;
 }
 
-async fn awaited_tasks_give_their_output(backend: &Backend) {
-    let client = backend.client().await;
+async fn awaited_tasks_give_their_output(election: Election) {
     let mut sum = 0;
-    let election = client.election("x");
     let lead = election.lead(async |term: &Term| {
         let tasks = [1, 2, 3].map(|n| {
             term.spawn(async move {
@@ -42,8 +33,7 @@ async fn awaited_tasks_give_their_output(backend: &Backend) {
     assert_eq!(sum, 6);
 }
 
-async fn tasks_end_before_the_name_is_given_back(backend: &Backend) {
-    let (client, other) = (backend.client().await, backend.client().await);
+async fn tasks_end_before_the_name_is_given_back([client, other]: [Client; 2]) {
     let at_work = Arc::new(AtomicU32::new(0));
     let election = client.election("x");
     let counter = Arc::clone(&at_work);
@@ -56,18 +46,14 @@ async fn tasks_end_before_the_name_is_given_back(backend: &Backend) {
     let follows = async {
         tokio::time::sleep(5 * MS).await;
         let next = other.election("x");
-        let next = next.lead(async |_: &Term| {
-            assert_eq!(at_work.load(Ordering::SeqCst), 0, "all have ended");
-        });
-        next.await.unwrap();
+        let work = async |_: &Term| assert_eq!(at_work.load(Ordering::SeqCst), 0, "all ended");
+        next.lead(work).await.unwrap();
     };
     let (led, ()) = tokio::join!(lead, follows);
     led.unwrap();
-    assert_tables_empty(&client).await;
 }
 
-async fn lost_term_ends_its_tasks_before_the_next(backend: &Backend) {
-    let client = backend.client().await;
+async fn lost_term_ends_its_tasks_before_the_next(backend: &Backend, client: Client) {
     let at_work = Arc::new(AtomicU32::new(0));
     let election = client.election("x").lease(LEASE);
     let mut terms = 0;
@@ -84,8 +70,7 @@ async fn lost_term_ends_its_tasks_before_the_next(backend: &Backend) {
     assert_eq!(terms, 2);
 }
 
-async fn handle_of_a_stopped_task_gives_none(backend: &Backend) {
-    let client = backend.client().await;
+async fn handle_of_a_stopped_task_gives_none(client: Client) {
     let election = client.election("x").lease(30 * SECOND);
     let mut handle = None;
     let lead = election.lead(async |term: &Term| {
@@ -95,9 +80,7 @@ async fn handle_of_a_stopped_task_gives_none(backend: &Backend) {
     assert_eq!(handle.unwrap().await, None);
 }
 
-async fn panic_of_a_task_reaches_its_handle_only(backend: &Backend) {
-    let client = backend.client().await;
-    let election = client.election("x");
+async fn panic_of_a_task_reaches_its_handle_only(election: Election) {
     let lead = election.lead(async |term: &Term| {
         let task = term.spawn(async { panic!("the task is broken") });
         let ended: Result<Option<()>, _> = AssertUnwindSafe(task).catch_unwind().await;
@@ -105,5 +88,4 @@ async fn panic_of_a_task_reaches_its_handle_only(backend: &Backend) {
         term.check().unwrap();
     });
     lead.await.unwrap();
-    assert_tables_empty(&client).await;
 }

@@ -1,14 +1,11 @@
 //! Order of arrival, and who is listed.
 
-use futures_util::future::join_all;
-use redlatch::{Backoff, Released, WaitStrategy};
+use redlatch::{Backoff, FairLock, WaitStrategy};
 
-use super::support::{Grants, clients, queued, queued_as, ticket};
+use super::support::{Fair, Grants, clients, queued, queued_as, ticket};
 use crate::prelude::*;
 
 behaviours! {
-    Everywhere:
-        grants_come_in_order_of_arrival;
     Cluster:
         polling_waiters_are_served_in_order,
         idle_queue_costs_one_request_per_client_and_two_seconds,
@@ -22,30 +19,10 @@ behaviours! {
         timed_out_waiter_leaves_the_queue_at_once;
 }
 
-async fn grants_come_in_order_of_arrival(backend: &Backend) {
-    let clients = clients(backend, 4).await;
-    let grants = Grants::default();
-    let guard = clients[0].fair_lock("x").lock().await.unwrap();
-    let mut tasks = Vec::new();
-    for who in 0..40 {
-        // Clients in an order that repeats nothing.
-        let lock = clients[who * who / 3 % 4].fair_lock("x");
-        tasks.push(queued_as(who, &lock, &grants).await);
-    }
-    guard.release().await.unwrap();
-    finished(tasks).await;
-    assert_eq!(grants.list(), (0..40).collect::<Vec<_>>());
-    for client in &clients {
-        assert_tables_empty(client).await;
-    }
-    backend.assert_only_counters_left();
-}
-
-async fn try_lock_does_not_overtake_waiters(backend: &Backend) {
-    let clients = clients(backend, 3).await;
-    let guard = clients[0].fair_lock("x").lock().await.unwrap();
-    let waiter = queued(&clients[1].fair_lock("x")).await;
-    let lock = clients[2].fair_lock("x");
+async fn try_lock_does_not_overtake_waiters(locks: [FairLock; 3]) {
+    let guard = locks[0].lock().await.unwrap();
+    let waiter = queued(&locks[1]).await;
+    let lock = &locks[2];
     assert!(lock.try_lock().await.unwrap().is_none());
     // Free, and the first in the queue does not know yet.
     let tries = join_all((0..20).map(|_| lock.try_lock().into_future()));
@@ -56,13 +33,12 @@ async fn try_lock_does_not_overtake_waiters(backend: &Backend) {
     assert!(lock.try_lock().await.unwrap().is_some());
 }
 
-async fn newcomer_queues_behind_waiters_although_the_lock_is_free(backend: &Backend) {
-    let clients = clients(backend, 3).await;
+async fn newcomer_queues_behind_waiters_although_the_lock_is_free(locks: [FairLock; 3]) {
     let grants = Grants::default();
-    let guard = clients[0].fair_lock("x").lock().await.unwrap();
-    let first = queued_as(0, &clients[1].fair_lock("x"), &grants).await;
-    let newcomer = clients[2].fair_lock("x");
-    let (released, newcomer) = futures_util::join!(guard.release(), newcomer.lock().into_future());
+    let guard = locks[0].lock().await.unwrap();
+    let first = queued_as(0, &locks[1], &grants).await;
+    let newcomer = locks[2].lock().into_future();
+    let (released, newcomer) = futures_util::join!(guard.release(), newcomer);
     released.unwrap();
     grants.note(1);
     drop(newcomer.unwrap());
@@ -70,12 +46,11 @@ async fn newcomer_queues_behind_waiters_although_the_lock_is_free(backend: &Back
     assert_eq!(grants.list(), [0, 1]);
 }
 
-async fn re_entry_does_not_queue(backend: &Backend) {
-    let clients = clients(backend, 2).await;
-    let lock = clients[0].fair_lock("x");
+async fn re_entry_does_not_queue(locks: [FairLock; 2]) {
+    let lock = &locks[0];
     let outer = lock.lock().await.unwrap();
-    let waiter = queued(&clients[1].fair_lock("x")).await;
-    let local = queued(&lock).await;
+    let waiter = queued(&locks[1]).await;
+    let local = queued(lock).await;
     let inner = lock.lock().owner(outer.owner()).await.unwrap();
     let innermost = lock.try_lock().owner(outer.owner()).await.unwrap().unwrap();
     assert_eq!(inner.token(), outer.token());
@@ -84,29 +59,25 @@ async fn re_entry_does_not_queue(backend: &Backend) {
     local.await.unwrap().release().await.unwrap();
 }
 
-async fn timed_out_waiter_leaves_the_queue_at_once(backend: &Backend) {
-    let clients = clients(backend, 3).await;
-    let guard = clients[0].fair_lock("x").lock().await.unwrap();
-    let lock = clients[1].fair_lock("x");
-    let impatient = tokio::spawn(lock.try_lock_for(1_000 * MS).into_future());
-    backend.pass(50 * MS).await;
-    let patient = queued(&clients[2].fair_lock("x")).await;
-    assert_busy(backend, impatient.await.unwrap());
-    clients[1].settled().await;
+async fn timed_out_waiter_leaves_the_queue_at_once(fair: Fair<'_, 3>) {
+    let guard = fair[0].lock().await.unwrap();
+    let impatient = tokio::spawn(fair[1].try_lock_for(1_000 * MS).into_future());
+    fair.pass(50 * MS).await;
+    let patient = queued(&fair[2]).await;
+    assert_busy(&fair, impatient.await.unwrap());
+    fair[1].client().settled().await;
     assert_eq!(guard.hold_count(), 1);
-    assert_eq!(lock.info().await.unwrap().unwrap().waiters, 1);
+    assert_eq!(fair[1].info().await.unwrap().unwrap().waiters, 1);
     guard.release().await.unwrap();
     patient.await.unwrap().release().await.unwrap();
 }
 
-async fn polling_waiters_are_served_in_order(backend: &Backend) {
-    let clients = clients(backend, 2).await;
-    let guard = clients[0].fair_lock("x").lock().await.unwrap();
+async fn polling_waiters_are_served_in_order(_: Emptied<'_>, locks: [FairLock; 2]) {
+    let guard = locks[0].lock().await.unwrap();
     let poll = WaitStrategy::Poll(Backoff::exponential(5 * MS, 20_000 * MS));
-    let grants = Grants::default();
-    let mut tasks = Vec::new();
+    let (grants, mut tasks) = (Grants::default(), Vec::new());
     for who in 0..12_usize {
-        let (lock, grants) = (clients[who / 3 % 2].fair_lock("x"), grants.clone());
+        let (lock, grants) = (&locks[who / 3 % 2], grants.clone());
         let owner = lock.client().owner();
         let mut waits = lock.lock().owner(&owner);
         if who % 2 == 0 {
@@ -117,25 +88,23 @@ async fn polling_waiters_are_served_in_order(backend: &Backend) {
             grants.note(who);
             guard.release().await.unwrap();
         }));
-        ticket(&lock, &owner).await;
+        ticket(lock, &owner).await;
     }
     guard.release().await.unwrap();
     finished(tasks).await;
     assert_eq!(grants.list(), (0..12).collect::<Vec<_>>());
-    backend.assert_only_counters_left();
 }
 
-async fn idle_queue_costs_one_request_per_client_and_two_seconds(backend: &Backend) {
-    let clients = clients(backend, 3).await;
-    let guard = clients[0].fair_lock("x").lock().await.unwrap();
+async fn idle_queue_costs_one_request_per_client_and_two_seconds(fair: Fair<'_, 3>) {
+    let guard = fair[0].lock().await.unwrap();
     let mut tasks = Vec::new();
     for who in 0..30 {
-        tasks.push(queued(&clients[1 + who % 2].fair_lock("x")).await);
+        tasks.push(queued(&fair[1 + who % 2]).await);
     }
-    let before = backend.script_calls();
+    let before = fair.script_calls();
     let start = Instant::now();
-    backend.pass(8_000 * MS).await;
-    let looks = backend.script_calls() - before;
+    fair.pass(8_000 * MS).await;
+    let looks = fair.script_calls() - before;
     // Renewals of the holder come on top: one every ten seconds.
     let most = 2 * (start.elapsed().as_millis() / 1_600) + 2;
     assert!(u128::from(looks) <= most, "{looks} looks, {most} allowed");
@@ -145,23 +114,20 @@ async fn idle_queue_costs_one_request_per_client_and_two_seconds(backend: &Backe
     }
 }
 
-async fn forced_release_notifies_the_next_waiter(backend: &Backend) {
-    let clients = clients(backend, 2).await;
-    let guard = clients[0].fair_lock("x").lock().await.unwrap();
-    let waiter = queued(&clients[1].fair_lock("x")).await;
-    assert!(clients[1].fair_lock("x").force_release().await.unwrap());
+async fn forced_release_notifies_the_next_waiter(locks: [FairLock; 2]) {
+    let guard = locks[0].lock().await.unwrap();
+    let waiter = queued(&locks[1]).await;
+    assert!(locks[1].force_release().await.unwrap());
     let next = waiter.await.unwrap();
     assert!(next.token() > guard.token());
-    assert!(matches!(
-        guard.release().await.unwrap(),
-        Released::Revoked | Released::TakenOver
-    ));
+    let released = guard.release().await.unwrap();
+    assert!([Released::Revoked, Released::TakenOver].contains(&released));
 }
 
 async fn waiters_are_listed_in_order_with_their_clients(backend: &Backend) {
     let clients = clients(backend, 3).await;
-    let guard = clients[0].fair_lock("x").lock().await.unwrap();
     let lock = clients[0].fair_lock("x");
+    let guard = lock.lock().await.unwrap();
     assert!(lock.waiters().next().await.is_none());
     let mut tasks = Vec::new();
     for who in 0..300 {
@@ -179,14 +145,11 @@ async fn waiters_are_listed_in_order_with_their_clients(backend: &Backend) {
     }
     assert!(waiters.next().await.is_none());
     assert_eq!(lock.info().await.unwrap().unwrap().waiters, 300);
-    for task in &tasks {
-        task.abort();
-    }
+    tasks.iter().for_each(JoinHandle::abort);
     guard.release().await.unwrap();
 }
 
-async fn scans_find_holders_and_fair_locks(backend: &Backend) {
-    let client = backend.client().await;
+async fn scans_find_holders_and_fair_locks(client: Client) {
     let _plain = client.lock("a").lock().await.unwrap();
     let guard = client.fair_lock("b").lock().await.unwrap();
     let holders = client.fair_lock("b").holders().await.unwrap();

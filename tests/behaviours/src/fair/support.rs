@@ -1,11 +1,15 @@
 //! What tests of the fair lock have in common.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    ops::{Deref, Index},
+    slice::from_ref,
+    sync::Mutex,
+};
 
-use redlatch::{Client, Error, FairLock, FairLockGuard, Owner};
-use tokio::task::JoinHandle;
+use redlatch::{FairLock, FairLockGuard, Owner};
 
 use crate::{
+    given::{Given, Ground},
     lock::{registered, waiting},
     prelude::*,
 };
@@ -55,28 +59,59 @@ pub async fn queued_as(who: usize, lock: &FairLock, grants: &Grants) -> JoinHand
     })
 }
 
-/// Connects `n` clients, which listen to what is said about `x`.
+/// Connects `n` clients.
 pub async fn clients(backend: &Backend, n: usize) -> Vec<Client> {
-    let mut clients = Vec::new();
-    for _ in 0..n {
-        clients.push(backend.client().await);
-    }
-    #[cfg(unix)]
-    if let Backend::Shared(_) = backend {
-        for client in &clients {
-            listens(client).await;
-        }
-    }
-    clients
+    join_all((0..n).map(|_| backend.client())).await
 }
 
-/// Lets a client wait once where `x` is: in a cluster it listens to a shard from its first wait on.
-#[cfg(unix)]
-async fn listens(client: &Client) {
-    let lock = client.lock("{x}listens");
-    let guard = lock.lock().await.unwrap();
-    let waiter = waiting(lock.clone());
-    registered(client, "{x}listens", 1).await;
-    guard.release().await.unwrap();
-    waiter.await.unwrap().release().await.unwrap();
+/// Lets clients wait once where `x` is: in a cluster they listen to a shard from their first wait
+/// on.
+pub async fn listening(backend: &Backend, clients: &[Client]) {
+    if let Backend::Shared(_) = backend {
+        for client in clients {
+            let lock = client.lock("{x}listens");
+            let guard = lock.lock().await.unwrap();
+            let waiter = waiting(lock);
+            registered(client, "{x}listens", 1).await;
+            guard.release().await.unwrap();
+            waiter.await.unwrap().release().await.unwrap();
+        }
+    }
+}
+
+impl<'a> Given<'a, Backend> for FairLock {
+    async fn given(ground: &mut Ground<'a, Backend>) -> Self {
+        let client = Client::given(ground).await;
+        listening(ground.servers, from_ref(&client)).await;
+        client.fair_lock("x")
+    }
+}
+
+/// A backend with the lock `x` of so many clients. Only counters are left in the end.
+pub(crate) struct Fair<'a, const N: usize>(&'a Backend, [FairLock; N]);
+
+impl<const N: usize> Deref for Fair<'_, N> {
+    type Target = Backend;
+
+    fn deref(&self) -> &Backend {
+        self.0
+    }
+}
+
+impl<const N: usize> Index<usize> for Fair<'_, N> {
+    type Output = FairLock;
+
+    fn index(&self, client: usize) -> &FairLock {
+        &self.1[client]
+    }
+}
+
+impl<'a, const N: usize> Given<'a, Backend> for Fair<'a, N> {
+    async fn given(ground: &mut Ground<'a, Backend>) -> Self {
+        Self(ground.servers, <[FairLock; N]>::given(ground).await)
+    }
+
+    async fn left(ground: &Ground<'a, Backend>) {
+        ground.servers.assert_only_counters_left();
+    }
 }

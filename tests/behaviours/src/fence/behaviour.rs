@@ -1,8 +1,7 @@
 //! Check and write are one: what a later holder has written stays.
 
 use redlatch::{
-    ErrorKind,
-    fence::{Fenced, FencedScript},
+    fence::{Fence, Fenced, FencedScript},
     runtime::Value,
 };
 
@@ -27,9 +26,7 @@ behaviours! {
 
 const WRITTEN: Fenced = Fenced::Written(());
 
-async fn late_writer_is_refused(backend: &Backend) {
-    let (client, other) = (backend.client().await, backend.client().await);
-    let (fence, late) = (client.fence("data"), other.fence("data"));
+async fn late_writer_is_refused(backend: &Backend, [fence, late]: [Fence; 2]) {
     assert_eq!(fence.mark().await.unwrap(), None);
     assert_eq!(fence.set(token(5), "a").await.unwrap(), WRITTEN);
     assert_eq!(fence.set(token(5), "b").await.unwrap(), WRITTEN);
@@ -48,12 +45,9 @@ async fn late_writer_is_refused(backend: &Backend) {
     assert_eq!(fence.delete(token(largest)).await.unwrap(), WRITTEN);
     assert_eq!(backend.string("data"), None);
     assert_eq!(fence.mark().await.unwrap(), Some(token(largest)));
-    assert_tables_empty(&client).await;
 }
 
-async fn fields_are_written_behind_the_same_mark(backend: &Backend) {
-    let client = backend.client().await;
-    let fence = client.fence("data");
+async fn fields_are_written_behind_the_same_mark(backend: &Backend, fence: Fence) {
     let fields = [("a", "1"), ("b", "2")];
     assert_eq!(fence.hset(token(2), &fields).await.unwrap(), WRITTEN);
     let late = fence.hset(token(1), &[("a", "late")]).await.unwrap();
@@ -68,8 +62,7 @@ async fn fields_are_written_behind_the_same_mark(backend: &Backend) {
     assert_eq!(wrong.kind(), ErrorKind::WrongKind, "{wrong}");
 }
 
-async fn script_runs_behind_the_check(backend: &Backend) {
-    let client = backend.client().await;
+async fn script_runs_behind_the_check(backend: &Backend, client: Client) {
     let fence = client.fence("{t}data");
     let take = FencedScript::new(
         "local sum = (redis.call('GET', KEYS[1]) or 0) + ARGV[1]
@@ -89,13 +82,10 @@ async fn script_runs_behind_the_check(backend: &Backend) {
     let nothing = FencedScript::new("return nil");
     let done = fence.eval(token(7), nothing, &[], &[]).await.unwrap();
     assert_eq!(done, Fenced::Written(Some(Value::Nil)));
-    let same = FencedScript::new("return nil");
-    assert_eq!(nothing, same);
+    assert_eq!(nothing, FencedScript::new("return nil"));
 }
 
-async fn failing_script_of_a_late_writer_is_refused_first(backend: &Backend) {
-    let client = backend.client().await;
-    let fence = client.fence("data");
+async fn failing_script_of_a_late_writer_is_refused_first(fence: Fence) {
     assert_eq!(fence.reset().await.unwrap(), None);
     assert_eq!(fence.raise(token(3)).await.unwrap(), WRITTEN);
     assert_eq!(fence.raise(token(2)).await.unwrap(), refused(3));
@@ -130,13 +120,10 @@ async fn failing_script_of_a_late_writer_is_refused_first(backend: &Backend) {
     assert_eq!(reply, Fenced::Written(Some(Value::Bulk(vec![255]))));
 }
 
-async fn value_may_expire_before_its_mark(backend: &Backend) {
-    let client = backend.client().await;
-    let fence = client.fence("data");
+async fn value_may_expire_before_its_mark(backend: &Backend, fence: Fence) {
     let set = fence.set_for(token(5), "a", SECOND).await.unwrap();
     assert_eq!(set, WRITTEN);
-    let ttl = backend.ttl("data").unwrap();
-    assert!(ttl <= SECOND, "{ttl:?}");
+    assert!(backend.ttl("data").unwrap() <= SECOND);
     backend.pass(SECOND + SECOND / 10).await;
     assert_eq!(backend.string("data"), None);
     assert_eq!(fence.set(token(4), "late").await.unwrap(), refused(5));
@@ -144,9 +131,7 @@ async fn value_may_expire_before_its_mark(backend: &Backend) {
     assert_eq!(backend.ttl("data"), None, "no TTL any more");
 }
 
-async fn mark_expires_if_it_shall(backend: &Backend) {
-    let client = backend.client().await;
-    let fence = client.fence("data");
+async fn mark_expires_if_it_shall(backend: &Backend, fence: Fence) {
     let short = fence.clone().keep(60 * SECOND);
     assert_eq!(fence.set(token(5), "a").await.unwrap(), WRITTEN);
     assert_eq!(backend.ttl("redlatch:{data}:f"), None);
@@ -154,32 +139,23 @@ async fn mark_expires_if_it_shall(backend: &Backend) {
     let ttl = backend.ttl("redlatch:{data}:f").unwrap();
     assert!((50 * SECOND..=60 * SECOND).contains(&ttl), "{ttl:?}");
     assert_eq!(fence.set(token(6), "a").await.unwrap(), WRITTEN);
-    assert_eq!(
-        backend.ttl("redlatch:{data}:f"),
-        None,
-        "the last choice counts"
-    );
+    assert_eq!(backend.ttl("redlatch:{data}:f"), None, "the last one");
     let operations = backend.ttl("redlatch:{data}:fo").unwrap();
     assert!(operations <= 60 * SECOND, "operations are forgotten");
 }
 
-async fn fences_of_other_keys_are_apart(backend: &Backend) {
-    let client = backend.client().await;
-    for (number, key) in ["a", "{a}", "a:f", "{a}b", "b{a}", "{a}:f"]
-        .iter()
-        .enumerate()
-    {
-        let number = 100 - number as u64;
+async fn fences_of_other_keys_are_apart(backend: &Backend, client: Client) {
+    let keys = ["a", "{a}", "a:f", "{a}b", "b{a}", "{a}:f"];
+    for (key, number) in keys.into_iter().zip((95..=100).rev()) {
         let fence = client.fence(key);
-        assert_eq!(fence.key(), Some(*key));
+        assert_eq!(fence.key(), Some(key));
         assert_eq!(fence.set(token(number), key).await.unwrap(), WRITTEN);
         assert_eq!(fence.mark().await.unwrap(), Some(token(number)));
-        assert_eq!(backend.string(key).as_deref(), Some(*key));
+        assert_eq!(backend.string(key).as_deref(), Some(key));
     }
 }
 
-async fn fence_and_lock_of_one_name_are_apart(backend: &Backend) {
-    let client = backend.client().await;
+async fn fence_and_lock_of_one_name_are_apart(client: Client) {
     let fence = client.fence("x");
     let mut last = None;
     for _ in 0..2 {
@@ -194,19 +170,17 @@ async fn fence_and_lock_of_one_name_are_apart(backend: &Backend) {
     }
     let latch = client.count_down_latch("x2");
     assert!(latch.try_set_count(1).await.unwrap());
-    let written = client.fence("x2").set(token(1), "a").await.unwrap();
-    assert_eq!(written, WRITTEN);
+    let fence = client.fence("x2");
+    assert_eq!(fence.set(token(1), "a").await.unwrap(), WRITTEN);
     latch.count_down(1).await.unwrap();
 }
 
-async fn terms_of_leaders_fence_each_other(backend: &Backend) {
-    let client = backend.client().await;
+async fn terms_of_leaders_fence_each_other(client: Client) {
     let (election, fence) = (client.election("x"), client.fence("data"));
     let mut tokens = Vec::new();
     for _ in 0..2 {
         let lead = election.lead(async |term| {
-            let written = fence.set(term.token(), "a").await.unwrap();
-            assert_eq!(written, WRITTEN);
+            assert_eq!(fence.set(term.token(), "a").await.unwrap(), WRITTEN);
             tokens.push(term.token());
         });
         lead.await.unwrap();
@@ -215,9 +189,7 @@ async fn terms_of_leaders_fence_each_other(backend: &Backend) {
     assert_eq!(late, refused(tokens[1].as_u64()));
 }
 
-async fn binary_data_are_kept_as_they_are(backend: &Backend) {
-    let client = backend.client().await;
-    let fence = client.fence("data");
+async fn binary_data_are_kept_as_they_are(backend: &Backend, fence: Fence) {
     let bytes: Vec<u8> = (0..=255).collect();
     assert_eq!(fence.set(token(1), &bytes).await.unwrap(), WRITTEN);
     let read = FencedScript::new("return redis.call('GET', KEYS[1])");
@@ -230,9 +202,7 @@ async fn binary_data_are_kept_as_they_are(backend: &Backend) {
     assert_eq!(backend.string("data").as_deref(), Some(""));
 }
 
-async fn foreign_mark_is_a_typed_error(backend: &Backend) {
-    let client = backend.client().await;
-    let fence = client.fence("data");
+async fn foreign_mark_is_a_typed_error(backend: &Backend, fence: Fence) {
     backend.command(&["HSET", "redlatch:{data}:f", "k", "other:1"]);
     for error in [
         fence.set(token(1), "a").await.unwrap_err(),

@@ -11,7 +11,6 @@ pub fn token(number: u64) -> Token {
 
 /// Returns the refusal by the mark `number`.
 pub fn refused<T>(number: u64) -> Fenced<T> {
-    Fenced::Refused {
-        mark: token(number),
-    }
+    let mark = token(number);
+    Fenced::Refused { mark }
 }

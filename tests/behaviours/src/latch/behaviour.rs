@@ -1,9 +1,8 @@
 //! What a latch does when nothing fails.
 
-use futures_util::future::join_all;
-use redlatch::{Client, ErrorKind};
+use redlatch::CountDownLatch;
 
-use super::{listening, passed, set, waiting};
+use super::{counting_and_waiting, listening, passed, shut, waiting};
 use crate::prelude::*;
 
 behaviours! {
@@ -26,10 +25,8 @@ behaviours! {
         clients_share_latches_and_prefixes_separate_them;
 }
 
-async fn latch_opens_at_zero(backend: &Backend) {
-    let (a, b) = (backend.client().await, backend.client().await);
-    let (here, there) = (a.count_down_latch("x"), b.count_down_latch("x"));
-    assert!(here.try_set_count(3).await.unwrap());
+async fn latch_opens_at_zero(backend: &Backend, [a, b]: [Client; 2]) {
+    let (here, there) = (shut(&a, 3).await, b.count_down_latch("x"));
     let waiters = [&a, &b].map(|client| waiting(client.count_down_latch("x")));
     listening(&a, 1).await;
     listening(&b, 1).await;
@@ -40,12 +37,10 @@ async fn latch_opens_at_zero(backend: &Backend) {
     assert_eq!(there.count_down(1).await.unwrap(), 0);
     passed(waiters).await;
     assert_eq!(here.count().await.unwrap(), 0);
-    assert_tables_empty(&a).await;
-    assert_tables_empty(&b).await;
 }
 
-async fn wait_on_an_open_latch_returns_at_once(backend: &Backend) {
-    let (client, latch) = set(backend, 1).await;
+async fn wait_on_an_open_latch_returns_at_once(backend: &Backend, client: Client) {
+    let latch = shut(&client, 1).await;
     latch.count_down(1).await.unwrap();
     backend.preload();
     let before = backend.script_calls();
@@ -53,12 +48,9 @@ async fn wait_on_an_open_latch_returns_at_once(backend: &Backend) {
     assert!(latch.wait_for(SECOND).await.unwrap());
     assert!(latch.wait_for(Duration::ZERO).await.unwrap());
     assert_eq!(backend.script_calls() - before, 3);
-    assert_tables_empty(&client).await;
 }
 
-async fn open_latch_can_be_set_again(backend: &Backend) {
-    let client = backend.client().await;
-    let latch = client.count_down_latch("x");
+async fn open_latch_can_be_set_again(latch: CountDownLatch) {
     let mut generations = Vec::new();
     for count in [1, 3, 0, 2] {
         assert!(latch.try_set_count(count).await.unwrap());
@@ -74,22 +66,17 @@ async fn open_latch_can_be_set_again(backend: &Backend) {
     assert!(generations.is_sorted_by(|a, b| a < b), "{generations:?}");
 }
 
-async fn waiter_passes_although_the_latch_was_set_again(backend: &Backend) {
-    let (a, b) = (backend.client().await, backend.client().await);
-    let latch = a.count_down_latch("x");
-    latch.try_set_count(1).await.unwrap();
-    let waiter = waiting(b.count_down_latch("x"));
+async fn waiter_passes_although_the_latch_was_set_again(backend: &Backend, [a, b]: [Client; 2]) {
+    let (latch, again) = (shut(&a, 1).await, b.count_down_latch("x"));
+    let waiter = waiting(again.clone());
     listening(&b, 1).await;
     assert_eq!(latch.count_down(1).await.unwrap(), 0);
     assert!(latch.try_set_count(1).await.unwrap());
     waiter.await.unwrap().unwrap();
-    let again = b.count_down_latch("x");
     backend.assert_not_granted(again.wait_for(300 * MS).await);
-    assert_tables_empty(&b).await;
 }
 
-async fn parties_count_down_and_wait_round_after_round(backend: &Backend) {
-    let clients: [_; 4] = clients(backend).await;
+async fn parties_count_down_and_wait_round_after_round(clients: [Client; 4]) {
     let party = async |client: &Client| {
         for round in 0..5 {
             let latch = client.count_down_latch(format!("round-{round}"));
@@ -100,13 +87,10 @@ async fn parties_count_down_and_wait_round_after_round(backend: &Backend) {
         }
     };
     join_all(clients.iter().map(party)).await;
-    for client in &clients {
-        assert_tables_empty(client).await;
-    }
 }
 
-async fn count_down_below_zero_stops_at_zero(backend: &Backend) {
-    let (_client, latch) = set(backend, 3).await;
+async fn count_down_below_zero_stops_at_zero(client: Client) {
+    let latch = shut(&client, 3).await;
     assert_eq!(latch.count_down(0).await.unwrap(), 3, "0 only looks");
     assert_eq!(latch.count_down(2).await.unwrap(), 1);
     assert_eq!(latch.count_down(u32::MAX).await.unwrap(), 0);
@@ -117,9 +101,7 @@ async fn count_down_below_zero_stops_at_zero(backend: &Backend) {
     assert_eq!(latch.count().await.unwrap(), 2, "nothing is carried over");
 }
 
-async fn largest_count_is_exact(backend: &Backend) {
-    let client = backend.client().await;
-    let latch = client.count_down_latch("x");
+async fn largest_count_is_exact(latch: CountDownLatch) {
     latch.try_set_count(u32::MAX).await.unwrap();
     assert_eq!(latch.count().await.unwrap(), u32::MAX);
     assert_eq!(latch.count_down(1).await.unwrap(), u32::MAX - 1);
@@ -129,42 +111,37 @@ async fn largest_count_is_exact(backend: &Backend) {
 }
 
 // L35
-async fn unset_latch_is_a_typed_error(backend: &Backend) {
-    let client = backend.client().await;
-    let latch = client.count_down_latch("x");
-    let not_set = |error: redlatch::Error| {
+async fn unset_latch_is_a_typed_error(latch: CountDownLatch) {
+    for error in [
+        latch.wait().await.unwrap_err(),
+        latch.wait_for(SECOND).await.unwrap_err(),
+        latch.count().await.unwrap_err(),
+        latch.count_down(1).await.unwrap_err(),
+        latch.count_down(0).await.unwrap_err(),
+        latch.count_down_and_wait(1).await.unwrap_err(),
+    ] {
         assert_eq!(error.kind(), ErrorKind::NotSet, "{error:?}");
         assert!(error.is_not_executed() && !error.is_transient());
         assert!(error.to_string().contains("latch \"x\": nobody has set it"));
-    };
-    not_set(latch.wait().await.unwrap_err());
-    not_set(latch.wait_for(SECOND).await.unwrap_err());
-    not_set(latch.count().await.unwrap_err());
-    not_set(latch.count_down(1).await.unwrap_err());
-    not_set(latch.count_down(0).await.unwrap_err());
-    not_set(latch.count_down_and_wait(1).await.unwrap_err());
+    }
     assert_eq!(latch.info().await.unwrap(), None);
     assert!(!latch.delete().await.unwrap());
     latch.try_set_count(1).await.unwrap();
     assert_eq!(latch.count().await.unwrap(), 1);
-    assert_tables_empty(&client).await;
 }
 
 // L37
-async fn deletion_ends_waits_with_a_typed_error(backend: &Backend) {
-    let (a, b) = (backend.client().await, backend.client().await);
-    let latch = a.count_down_latch("x");
-    latch.try_set_count(2).await.unwrap();
+async fn deletion_ends_waits_with_a_typed_error(backend: &Backend, [a, b]: [Client; 2]) {
+    let latch = shut(&a, 2).await;
     let waiters = [&a, &a, &b].map(|client| waiting(client.count_down_latch("x")));
-    let party = b.count_down_latch("x");
-    let party = tokio::spawn(async move { party.count_down_and_wait(1).await });
+    let party = counting_and_waiting(b.count_down_latch("x"));
     listening(&a, 2).await;
     listening(&b, 2).await;
     backend.preload();
     let before = backend.script_calls();
     assert!(latch.delete().await.unwrap());
-    for waiter in waiters.into_iter().chain([party]) {
-        assert_fails(waiter.await.unwrap(), ErrorKind::Deleted);
+    for ended in finished(waiters.into_iter().chain([party])).await {
+        assert_fails(ended, ErrorKind::Deleted);
     }
     // A re-check may have been due in that very moment.
     let calls = backend.script_calls() - before;
@@ -172,16 +149,12 @@ async fn deletion_ends_waits_with_a_typed_error(backend: &Backend) {
     // There is none any more.
     assert_fails(latch.wait().await, ErrorKind::NotSet);
     assert!(!latch.delete().await.unwrap());
-    assert_tables_empty(&a).await;
-    assert_tables_empty(&b).await;
 }
 
 // L37
-async fn waiter_of_a_deleted_generation_does_not_wait_for_the_next(backend: &Backend) {
-    let (a, b) = (backend.client().await, backend.client().await);
-    let latch = a.count_down_latch("x");
+async fn waiter_of_a_deleted_generation_does_not_wait_for_the_next([a, b]: [Client; 2]) {
     for _ in 0..12 {
-        latch.try_set_count(1).await.unwrap();
+        let latch = shut(&a, 1).await;
         let waiter = waiting(b.count_down_latch("x"));
         listening(&b, 1).await;
         assert!(latch.delete().await.unwrap());
@@ -191,9 +164,9 @@ async fn waiter_of_a_deleted_generation_does_not_wait_for_the_next(backend: &Bac
     }
 }
 
-async fn deletion_of_an_open_latch_lets_its_waiters_pass(backend: &Backend) {
-    let (client, latch) = set(backend, 1).await;
-    let waiter = waiting(client.count_down_latch("x"));
+async fn deletion_of_an_open_latch_lets_its_waiters_pass(backend: &Backend, client: Client) {
+    let latch = shut(&client, 1).await;
+    let waiter = waiting(latch.clone());
     listening(&client, 1).await;
     latch.count_down(1).await.unwrap();
     assert!(latch.delete().await.unwrap());
@@ -206,8 +179,7 @@ async fn deletion_of_an_open_latch_lets_its_waiters_pass(backend: &Backend) {
 }
 
 // L36
-async fn expired_latch_ends_waits_with_a_typed_error(backend: &Backend) {
-    let client = backend.client().await;
+async fn expired_latch_ends_waits_with_a_typed_error(backend: &Backend, client: Client) {
     let latch = client.count_down_latch("x");
     latch.try_set_count(2).ttl(SECOND).await.unwrap();
     let waiter = waiting(client.count_down_latch("x"));
@@ -225,9 +197,7 @@ async fn expired_latch_ends_waits_with_a_typed_error(backend: &Backend) {
 }
 
 // L36
-async fn only_setting_a_latch_changes_its_ttl(backend: &Backend) {
-    let client = backend.client().await;
-    let latch = client.count_down_latch("x");
+async fn only_setting_a_latch_changes_its_ttl(backend: &Backend, latch: CountDownLatch) {
     let key = "redlatch:{x}";
     latch.try_set_count(2).ttl(60 * SECOND).await.unwrap();
     let first = backend.ttl(key).unwrap();
@@ -251,8 +221,7 @@ async fn only_setting_a_latch_changes_its_ttl(backend: &Backend) {
     assert_eq!(backend.ttl(key), None);
 }
 
-async fn info_describes_a_latch(backend: &Backend) {
-    let client = backend.client().await;
+async fn info_describes_a_latch(backend: &Backend, client: Client) {
     let latch = client.count_down_latch("x").class("starts");
     assert_eq!(latch.name(), Some("x"));
     assert!(format!("{latch:?}").contains("\"x\""));
@@ -265,8 +234,7 @@ async fn info_describes_a_latch(backend: &Backend) {
     assert!((29 * MS..20 * SECOND).contains(&info.age), "{info:?}");
 }
 
-async fn clients_share_latches_and_prefixes_separate_them(backend: &Backend) {
-    let client = backend.client().await;
+async fn clients_share_latches_and_prefixes_separate_them(backend: &Backend, client: Client) {
     let other = backend.builder().prefix("other").connect().await.unwrap();
     client.count_down_latch("x").try_set_count(1).await.unwrap();
     assert_eq!(other.count_down_latch("x").info().await.unwrap(), None);

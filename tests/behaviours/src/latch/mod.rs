@@ -3,8 +3,7 @@
 pub mod behaviour;
 pub mod waiting;
 
-use redlatch::{Client, CountDownLatch, Error};
-use tokio::task::JoinHandle;
+use redlatch::CountDownLatch;
 
 use crate::prelude::*;
 
@@ -36,7 +35,13 @@ pub fn counting_and_waiting(latch: CountDownLatch) -> JoinHandle<Result<(), Erro
 /// Connects a client and sets the latch `x`.
 pub async fn set(backend: &Backend, count: u32) -> (Client, CountDownLatch) {
     let client = backend.client().await;
+    let latch = shut(&client, count).await;
+    (client, latch)
+}
+
+/// Sets the latch `x`.
+async fn shut(client: &Client, count: u32) -> CountDownLatch {
     let latch = client.count_down_latch("x");
     assert!(latch.try_set_count(count).await.unwrap());
-    (client, latch)
+    latch
 }

@@ -1,11 +1,11 @@
 //! What a rate limiter does when no call waits, and wrong input.
 
 use redlatch::{
-    ErrorKind,
+    ErrorKind::{InvalidName, InvalidOption, OutOfRange},
     limit::{Admission, RateLimiter},
 };
 
-use super::{drain, limiter};
+use super::{HOUR, drain, limiter, refused};
 use crate::prelude::*;
 
 behaviours! {
@@ -25,11 +25,8 @@ behaviours! {
         reserved_passes_count_one_after_another,
         concurrent_calls_for_one_name_share_requests,
         limiter_costs_one_command_a_call_and_no_memory_afterwards,
-        wrong_input_is_a_typed_error_and_sends_nothing,
-        too_many_waiters_are_refused;
+        wrong_input_is_a_typed_error_and_sends_nothing;
 }
-
-const HOUR: Duration = Duration::from_secs(3600);
 
 async fn burst_passes_and_the_rest_is_refused_until_it_is_paid(backend: &Backend) {
     let limiter = limiter(backend, 1, SECOND, 3).await;
@@ -62,12 +59,11 @@ async fn keys_are_answered_one_by_one(backend: &Backend) {
     let family = limiter(backend, 1, HOUR, 1).await;
     assert!(family.key(7).try_acquire(1).await.unwrap().pass().is_some());
     let ids = (0..40).chain([3]);
-    let answers = family.try_acquire_each(ids.clone(), 1).await.unwrap();
-    let answers = answers.into_iter();
-    let passed: Vec<_> = answers.map(|answer| answer.pass().is_some()).collect();
-    let mut expected = vec![true; 41];
-    (expected[7], expected[40]) = (false, false);
-    assert_eq!(passed, expected);
+    let answers = family.try_acquire_each(ids, 1).await.unwrap();
+    assert_eq!(answers.len(), 41);
+    for (at, answer) in answers.into_iter().enumerate() {
+        assert_eq!(answer.pass().is_some(), ![7, 40].contains(&at), "{at}");
+    }
 }
 
 async fn clients_share_a_limiter_and_prefixes_separate_them(backend: &Backend) {
@@ -83,9 +79,7 @@ async fn clients_share_a_limiter_and_prefixes_separate_them(backend: &Backend) {
 async fn call_of_a_higher_cost_waits_longer(backend: &Backend) {
     let limiter = limiter(backend, 10, HOUR, 10).await;
     assert!(limiter.try_acquire(8).await.unwrap().pass().is_some());
-    let Admission::Refused(refused) = limiter.try_acquire(4).await.unwrap() else {
-        panic!("2 tokens are left");
-    };
+    let refused = refused(limiter.try_acquire(4).await);
     assert_eq!(refused.remaining, 2);
     assert!(refused.retry_after > HOUR / 10 && refused.retry_after <= HOUR / 5);
     let level = limiter.peek().await.unwrap();
@@ -110,9 +104,7 @@ async fn faster_rate_takes_effect_at_once(backend: &Backend) {
     let slow = limiter(backend, 1, HOUR, 20).await;
     assert!(slow.try_acquire(20).await.unwrap().pass().is_some());
     let fast = slow.clone().rate(20, SECOND);
-    let Admission::Refused(refused) = fast.try_acquire(20).await.unwrap() else {
-        panic!("all 20 tokens are owed");
-    };
+    let refused = refused(fast.try_acquire(20).await);
     assert!(refused.reset_after > SECOND / 2 && refused.reset_after <= SECOND);
     backend.pass(SECOND).await;
     assert!(fast.try_acquire(20).await.unwrap().pass().is_some());
@@ -132,11 +124,8 @@ async fn what_was_estimated_too_high_is_given_back(backend: &Backend) {
 
 async fn what_was_estimated_too_low_is_a_debt(backend: &Backend) {
     let limiter = limiter(backend, 10, SECOND, 10).await;
-    let pass = limiter.acquire(1).await.unwrap();
-    pass.settle(40).await.unwrap();
-    let Admission::Refused(refused) = limiter.try_acquire(1).await.unwrap() else {
-        panic!("40 tokens are owed");
-    };
+    limiter.acquire(1).await.unwrap().settle(40).await.unwrap();
+    let refused = refused(limiter.try_acquire(1).await);
     assert!(refused.retry_after > 2 * SECOND && refused.retry_after <= 4 * SECOND);
 }
 
@@ -147,9 +136,7 @@ async fn paid_tokens_are_not_given_back(backend: &Backend) {
     // Another pass uses the time in which the first was paid.
     assert!(limiter.try_acquire(10).await.unwrap().pass().is_some());
     pass.settle(0).await.unwrap();
-    let Admission::Refused(refused) = limiter.try_acquire(10).await.unwrap() else {
-        panic!("10 tokens were taken");
-    };
+    let refused = refused(limiter.try_acquire(10).await);
     assert!(refused.retry_after > SECOND / 2);
 }
 
@@ -189,17 +176,11 @@ async fn concurrent_calls_for_one_name_share_requests(backend: &Backend) {
     assert!(limiter.try_acquire(1).await.unwrap().pass().is_some());
     let before = backend.script_calls();
     let calls = (0..64).map(|_| limiter.try_acquire(1));
-    let answers = futures_util::future::join_all(calls).await;
-    let passes = answers
-        .into_iter()
-        .filter_map(|answer| answer.unwrap().pass());
-    assert_eq!(passes.count(), 49);
+    let answers = try_join_all(calls).await.unwrap().into_iter();
+    assert_eq!(answers.filter_map(Admission::pass).count(), 49);
     let calls = backend.script_calls() - before;
     // On several threads, requests leave while calls still come.
-    let most = match backend {
-        Backend::Embedded { .. } => 2,
-        _ => 63,
-    };
+    let most = if backend.is_embedded() { 2 } else { 63 };
     assert!(calls <= most, "{calls} requests");
 }
 
@@ -207,8 +188,7 @@ async fn limiter_costs_one_command_a_call_and_no_memory_afterwards(backend: &Bac
     let limiter = limiter(backend, 10, SECOND, 10).await;
     backend.preload();
     let before = backend.script_calls();
-    let pass = limiter.acquire(3).await.unwrap();
-    pass.settle(5).await.unwrap();
+    limiter.acquire(3).await.unwrap().settle(5).await.unwrap();
     assert!(limiter.try_acquire(1).await.unwrap().pass().is_some());
     assert!(limiter.peek().await.unwrap().remaining() >= 4);
     assert_eq!(backend.script_calls() - before, 4);
@@ -218,62 +198,34 @@ async fn limiter_costs_one_command_a_call_and_no_memory_afterwards(backend: &Bac
     }
 }
 
-async fn wrong_input_is_a_typed_error_and_sends_nothing(backend: &Backend) {
-    let client = backend.client().await;
+async fn wrong_input_is_a_typed_error_and_sends_nothing(backend: &Backend, client: Client) {
     let before = backend.script_calls();
+    let unnamed = client.rate_limiter("").rate(5, SECOND);
     let some = client.rate_limiter("x").rate(5, SECOND);
     for (limiter, cost, kind) in [
-        (client.rate_limiter("x"), 1, ErrorKind::InvalidOption),
-        (
-            client.rate_limiter("").rate(5, SECOND),
-            1,
-            ErrorKind::InvalidName,
-        ),
-        (some.key("y".repeat(600)), 1, ErrorKind::InvalidName),
-        (some.clone().rate(0, SECOND), 1, ErrorKind::InvalidOption),
-        (
-            some.clone().rate(5, Duration::ZERO),
-            1,
-            ErrorKind::InvalidOption,
-        ),
-        (some.clone().burst(0), 1, ErrorKind::InvalidOption),
-        (some.clone().burst(u64::MAX), 1, ErrorKind::InvalidOption),
-        (some.clone(), 0, ErrorKind::InvalidOption),
-        (some.clone(), 6, ErrorKind::OutOfRange),
+        (client.rate_limiter("x"), 1, InvalidOption),
+        (unnamed, 1, InvalidName),
+        (some.key("y".repeat(600)), 1, InvalidName),
+        (some.clone().rate(0, SECOND), 1, InvalidOption),
+        (some.clone().rate(5, Duration::ZERO), 1, InvalidOption),
+        (some.clone().burst(0), 1, InvalidOption),
+        (some.clone().burst(u64::MAX), 1, InvalidOption),
+        (some.clone(), 0, InvalidOption),
+        (some.clone(), 6, OutOfRange),
     ] {
         assert_eq!(errors(&limiter, cost).await, [kind; 5], "{limiter:?}");
     }
     assert_eq!(backend.script_calls(), before);
-    assert_tables_empty(&client).await;
 }
 
 /// What each call fails with.
 async fn errors(limiter: &RateLimiter, cost: u64) -> [ErrorKind; 5] {
+    let each = limiter.try_acquire_each(["y"], cost).await;
     [
         limiter.try_acquire(cost).await.unwrap_err().kind(),
-        limiter
-            .try_acquire_each(["y"], cost)
-            .await
-            .unwrap_err()
-            .kind(),
+        each.unwrap_err().kind(),
         limiter.acquire(cost).await.unwrap_err().kind(),
         limiter.acquire_for(cost, SECOND).await.unwrap_err().kind(),
         limiter.reserve(cost).await.unwrap_err().kind(),
     ]
-}
-
-async fn too_many_waiters_are_refused(backend: &Backend) {
-    let client = backend.builder().max_waiters(1).connect().await.unwrap();
-    let hour = Duration::from_secs(3600);
-    let limiter = client.rate_limiter("x").rate(1, hour);
-    limiter.acquire(1).await.unwrap();
-    let waiter = tokio::spawn({
-        let limiter = limiter.clone();
-        async move { limiter.acquire(1).await.map(drop) }
-    });
-    wait_for("a waiter", async || client.tables().waiters == 1).await;
-    assert_fails(limiter.acquire(1).await, ErrorKind::TooManyWaiters);
-    waiter.abort();
-    assert!(waiter.await.unwrap_err().is_cancelled());
-    assert_tables_empty(&client).await;
 }

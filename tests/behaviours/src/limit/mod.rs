@@ -7,6 +7,8 @@ use redlatch::limit::{Admission, RateLimiter, Refused};
 
 use crate::prelude::*;
 
+const HOUR: Duration = Duration::from_secs(3600);
+
 /// Returns a limiter of a client of its own.
 pub async fn limiter(backend: &Backend, count: u64, per: Duration, burst: u64) -> RateLimiter {
     let client = backend.client().await;
@@ -22,4 +24,13 @@ pub async fn drain(limiter: &RateLimiter, cost: u64) -> (u64, Refused) {
         }
     }
     unreachable!("a limiter refuses")
+}
+
+/// Returns the refusal of a call.
+#[track_caller]
+pub fn refused(answer: Result<Admission, Error>) -> Refused {
+    match answer.unwrap() {
+        Admission::Refused(refused) => refused,
+        Admission::Pass(pass) => panic!("{pass:?}"),
+    }
 }

@@ -1,12 +1,8 @@
 //! Calls that wait for a rate limiter.
 
-use std::time::SystemTime;
+use redlatch::limit::{Pass, RateLimiter};
 
-use futures_util::future::join_all;
-use redlatch::limit::{Admission, Pass, RateLimiter};
-use tokio::task::JoinHandle;
-
-use super::{drain, limiter};
+use super::{HOUR, drain, limiter, refused};
 use crate::prelude::*;
 
 behaviours! {
@@ -18,11 +14,8 @@ behaviours! {
         wait_that_is_too_short_ends_at_once,
         waiter_behind_others_asks_once_at_its_end,
         dropped_waiters_take_nothing,
-        smaller_cost_does_not_overtake_a_waiter,
-        close_ends_waits;
+        smaller_cost_does_not_overtake_a_waiter;
 }
-
-const HOUR: Duration = Duration::from_secs(3600);
 
 /// Starts to wait in a task of its own.
 fn waiting(limiter: &RateLimiter, cost: u64) -> JoinHandle<Pass> {
@@ -65,11 +58,7 @@ async fn waiter_costs_one_command(backend: &Backend) {
 }
 
 async fn waiters_of_several_clients_take_turns(backend: &Backend) {
-    let limiters = [
-        limiter(backend, 20, SECOND, 1).await,
-        limiter(backend, 20, SECOND, 1).await,
-        limiter(backend, 20, SECOND, 1).await,
-    ];
+    let limiters = join_all((0..3).map(|_| limiter(backend, 20, SECOND, 1))).await;
     // All of them come within the second that is taken ahead.
     for _ in 0..20 {
         limiters[0].reserve(1).await.unwrap();
@@ -90,9 +79,7 @@ async fn wait_that_is_too_short_ends_at_once(backend: &Backend) {
     let limiter = limiter(backend, 1, HOUR, 1).await;
     drain(&limiter, 1).await;
     let start = Instant::now();
-    let Admission::Refused(refused) = limiter.acquire_for(1, 60 * SECOND).await.unwrap() else {
-        panic!("the burst is used up");
-    };
+    let refused = refused(limiter.acquire_for(1, 60 * SECOND).await);
     assert!(start.elapsed() < 30 * SECOND);
     assert!(refused.retry_after > 50 * (HOUR / 60));
     let faster = limiter.clone().rate(10, SECOND);
@@ -108,9 +95,7 @@ async fn waiter_behind_others_asks_once_at_its_end(backend: &Backend) {
     let one_waits = async || limiter.peek().await.unwrap().reset_after() > HOUR;
     wait_for("the first waiter to ask", one_waits).await;
     let start = Instant::now();
-    let Admission::Refused(refused) = limiter.acquire_for(1, 200 * MS).await.unwrap() else {
-        panic!("another waits");
-    };
+    let refused = refused(limiter.acquire_for(1, 200 * MS).await);
     backend.assert_took(200 * MS, start);
     assert!(refused.retry_after > HOUR);
     first.abort();
@@ -139,22 +124,4 @@ async fn smaller_cost_does_not_overtake_a_waiter(backend: &Backend) {
     wait_for("the waiter to ask", it_waits).await;
     assert!(limiter.try_acquire(1).await.unwrap().pass().is_none());
     big.await.unwrap();
-}
-
-async fn close_ends_waits(backend: &Backend) {
-    let client = backend.client().await;
-    let limiter = client.rate_limiter("x").rate(1, HOUR);
-    limiter.acquire(1).await.unwrap();
-    let waiters: Vec<_> = (0..3)
-        .map(|_| {
-            let limiter = limiter.clone();
-            tokio::spawn(async move { limiter.acquire(1).await.map(drop) })
-        })
-        .collect();
-    wait_for("waiters", async || client.tables().waiters == 3).await;
-    client.close(SECOND).await;
-    for ended in finished(waiters).await {
-        assert_fails(ended, redlatch::ErrorKind::Closed);
-    }
-    assert_tables_empty(&client).await;
 }

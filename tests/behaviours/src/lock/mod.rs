@@ -4,15 +4,9 @@ pub mod behaviour;
 pub mod loss;
 pub mod waiting;
 
-use redlatch::{Client, Lock, LockGuard};
-use tokio::task::JoinHandle;
+pub use redlatch_tests::fixture::waiting;
 
 use crate::prelude::*;
-
-/// Starts to wait in a task of its own.
-pub fn waiting(lock: Lock) -> JoinHandle<LockGuard> {
-    tokio::spawn(async move { lock.lock().await.unwrap() })
-}
 
 /// Waits until the server knows of so many clients that wait for `name`.
 pub async fn registered(client: &Client, name: &str, waiters: u64) {

@@ -1,8 +1,5 @@
 //! Several locks of different kinds held as one.
 
-use std::sync::Arc;
-
-use redlatch::{Client, ErrorKind, HoldState, Lockable, LossCause, MultiLock, Released};
 use tokio::sync::Mutex;
 
 use super::Fleet;
@@ -34,26 +31,13 @@ pub fn mix(clients: &[Client]) -> MultiLock {
 /// Checks that nobody holds or waits anywhere, whatever the kind.
 pub async fn assert_quiet(fleet: &Fleet, clients: &[Client]) {
     fleet.pass(10 * MS).await;
-    for client in clients {
-        assert_tables_empty(client).await;
-    }
-    for backend in &fleet.0 {
-        for key in backend.keys() {
-            assert!(backend.ends(&key), "{key} has no end");
-            if let Some((_, part)) = key.rsplit_once("}:") {
-                assert_eq!(part, "l", "{key} is left");
-                continue;
-            }
-            let hash = backend.hash(&key);
-            let holds = hash.get("h").is_some_and(|attempts| attempts != " ");
-            let reads = hash.keys().any(|field| field.starts_with('r'));
-            assert!(!holds && !reads, "{key} still has {hash:?}");
-        }
+    fleet.assert_nothing_left(clients).await;
+    for key in fleet.0.iter().flat_map(Backend::keys) {
+        assert!(!key.ends_with("}:q") && !key.ends_with("}:r"), "{key}");
     }
 }
 
-async fn every_kind_is_held_and_released_as_one(fleet: &Fleet) {
-    let (clients, others) = (fleet.clients().await, fleet.clients().await);
+async fn every_kind_is_held_and_released_as_one([clients, others]: [Vec<Client>; 2]) {
     let guard = mix(&clients).lock().await.unwrap();
     assert_eq!(guard.state(), HoldState::Held);
     let kinds: Vec<_> = guard.members().iter().map(|held| held.kind()).collect();
@@ -76,12 +60,9 @@ async fn every_kind_is_held_and_released_as_one(fleet: &Fleet) {
     for (name, released) in ended {
         assert_eq!(released, Released::Free, "{name}");
     }
-    assert_quiet(fleet, &clients).await;
-    assert_quiet(fleet, &others).await;
 }
 
-async fn an_owner_re_enters_every_kind(fleet: &Fleet) {
-    let clients = fleet.clients().await;
+async fn an_owner_re_enters_every_kind(clients: Vec<Client>) {
     let first = |owner: &redlatch::Owner| {
         let all = clients[0].multi_lock(&[
             &clients[0].lock("p"),
@@ -102,17 +83,15 @@ async fn an_owner_re_enters_every_kind(fleet: &Fleet) {
     let read = clients[0].read_write_lock("w").read().owner(&owner);
     let read = read.await.unwrap();
     for (_, released) in outer.release().await.unwrap() {
-        assert!(matches!(released, Released::StillHeld(1)));
+        assert_eq!(released, Released::StillHeld(1));
     }
     assert!(inner.check().is_ok());
     assert!(first(&clients[0].owner()).await.unwrap().is_none());
     inner.release().await.unwrap();
     read.release().await.unwrap();
-    assert_quiet(fleet, &clients).await;
 }
 
-async fn both_sides_of_one_name_count_as_the_write_side(fleet: &Fleet) {
-    let clients = fleet.clients().await;
+async fn both_sides_of_one_name_count_as_the_write_side(clients: Vec<Client>) {
     let lock = clients[0].read_write_lock("x");
     let other = clients[1].read_write_lock("x");
     let both = clients[0].multi_lock(&[
@@ -129,7 +108,6 @@ async fn both_sides_of_one_name_count_as_the_write_side(fleet: &Fleet) {
     assert!(lock.info().await.unwrap().writer.is_some());
     assert_eq!(other.info().await.unwrap().readers, 1);
     guard.release().await.unwrap();
-    assert_quiet(fleet, &clients).await;
 }
 
 async fn one_name_as_two_kinds_is_refused_before_anything_is_sent(fleet: &Fleet) {
@@ -144,22 +122,19 @@ async fn one_name_as_two_kinds_is_refused_before_anything_is_sent(fleet: &Fleet)
     }
     assert_eq!(fleet.0[0].script_calls(), before);
     // On another server it is another name.
-    let other = clients[1].fair_lock("x");
-    let both = clients[0].multi_lock(&[&plain, &other]);
+    let both = clients[0].multi_lock(&[&plain, &clients[1].fair_lock("x")]);
     let guard = both.try_lock().await.unwrap().unwrap();
     guard.release().await.unwrap();
 }
 
-async fn readers_share_their_side_and_writers_do_not(fleet: &Fleet) {
-    let (clients, others) = (fleet.clients().await, fleet.clients().await);
+async fn readers_share_their_side_and_writers_do_not(fleet: &Fleet, [a, b]: [Vec<Client>; 2]) {
     let reading = |clients: &[Client], plain: &str| {
         let read = clients[1].read_write_lock("x").read_side();
         clients[0].multi_lock(&[&clients[0].lock(plain), &read])
     };
-    let first = reading(&clients, "a").try_lock().await.unwrap().unwrap();
-    let second = reading(&others, "b").try_lock().await.unwrap().unwrap();
-    let write = others[1].read_write_lock("x").write_side();
-    let writing = others[0].multi_lock(&[&others[0].lock("c"), &write]);
+    let first = reading(&a, "a").try_lock().await.unwrap().unwrap();
+    let second = reading(&b, "b").try_lock().await.unwrap().unwrap();
+    let writing = b[0].multi_lock(&[&b[0].lock("c"), &b[1].read_write_lock("x").write_side()]);
     assert!(writing.try_lock().await.unwrap().is_none());
     assert_busy(&fleet.0[0], writing.try_lock_for(100 * MS).await);
     let waiting = tokio::spawn(writing.lock().into_future());
@@ -167,12 +142,9 @@ async fn readers_share_their_side_and_writers_do_not(fleet: &Fleet) {
     first.release().await.unwrap();
     second.release().await.unwrap();
     waiting.await.unwrap().unwrap().release().await.unwrap();
-    assert_quiet(fleet, &clients).await;
-    assert_quiet(fleet, &others).await;
 }
 
-async fn reader_that_asks_to_write_takes_no_member(fleet: &Fleet) {
-    let clients = fleet.clients().await;
+async fn reader_that_asks_to_write_takes_no_member(clients: Vec<Client>) {
     let lock = clients[0].read_write_lock("x");
     let owner = clients[0].owner();
     let reads = lock.read().owner(&owner).await.unwrap();
@@ -182,11 +154,9 @@ async fn reader_that_asks_to_write_takes_no_member(fleet: &Fleet) {
     assert!(!clients[0].lock("a").is_locked().await.unwrap());
     assert!(reads.check().is_ok());
     reads.release().await.unwrap();
-    assert_quiet(fleet, &clients).await;
 }
 
-async fn loss_of_a_member_of_any_kind_is_loss_of_all(fleet: &Fleet) {
-    let clients = fleet.clients().await;
+async fn loss_of_a_member_of_any_kind_is_loss_of_all(fleet: &Fleet, clients: Vec<Client>) {
     for lost in ["f", "r", "w"] {
         let guard = mix(&clients).lock().renewed_lease(SECOND).await.unwrap();
         let work = guard.run(std::future::pending::<()>());
@@ -206,10 +176,7 @@ async fn loss_of_a_member_of_any_kind_is_loss_of_all(fleet: &Fleet) {
         assert_eq!(kind, ErrorKind::Lost(LossCause::Revoked), "{lost}");
         assert_eq!(guard.lost().await, LossCause::Revoked);
         for (name, released) in guard.release().await.unwrap() {
-            let expected = match name == lost {
-                true => Released::Revoked,
-                false => Released::Free,
-            };
+            let expected = [Released::Free, Released::Revoked][usize::from(name == lost)];
             assert_eq!(released, expected, "{name} after the loss of {lost}");
         }
         assert_quiet(fleet, &clients).await;
@@ -239,11 +206,7 @@ async fn mixed_members_in_opposite_orders_do_not_deadlock(fleet: &Fleet) {
             clients
         }));
     }
-    let mut done = Vec::new();
-    for task in tasks {
-        done.push(task.await.unwrap());
-    }
-    for clients in done {
+    for clients in finished(tasks).await {
         assert_quiet(fleet, &clients).await;
     }
     assert_eq!(*inside.lock().await, 24);

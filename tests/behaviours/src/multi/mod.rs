@@ -5,7 +5,7 @@ pub mod multi_lock;
 pub mod red_lock;
 pub mod striped;
 
-use redlatch::Client;
+use redlatch_tests::server::ServerBinary;
 
 use crate::prelude::*;
 
@@ -18,17 +18,12 @@ impl Fleet {
         Self((0..count).map(|_| Backend::embedded()).collect())
     }
 
-    #[cfg(unix)]
-    pub fn real(binary: &redlatch_tests::server::ServerBinary, count: usize) -> Self {
+    pub fn real(binary: &ServerBinary, count: usize) -> Self {
         Self((0..count).map(|_| Backend::real(binary)).collect())
     }
 
     pub async fn clients(&self) -> Vec<Client> {
-        let mut clients = Vec::new();
-        for backend in &self.0 {
-            clients.push(backend.client().await);
-        }
-        clients
+        join_all(self.0.iter().map(Backend::client)).await
     }
 
     pub async fn pass(&self, span: Duration) {

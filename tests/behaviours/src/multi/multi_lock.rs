@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use redlatch::{Client, ErrorKind, HoldState, Lock, Lockable, MultiLock};
+use redlatch::LockGuard;
 
 use super::Fleet;
 use crate::{lock::registered, prelude::*};
@@ -25,45 +25,48 @@ fleet_behaviours! { 2;
     waiters_of_the_same_process_are_not_overtaken,
 }
 
-async fn wait_of_zero_tries_once(fleet: &Fleet) {
-    let clients = fleet.clients().await;
-    let (a, b) = (clients[0].lock("a"), clients[0].lock("b"));
-    let c = clients[1].lock("c");
-    for members in [vec![&a as &dyn Lockable, &b], vec![&a, &c]] {
-        let all = clients[0].multi_lock(&members);
+/// The locks `a` and `b` of two servers as one, while another client holds `b`.
+async fn half_held(fleet: &Fleet, clients: &[Client]) -> (MultiLock, Lock, LockGuard) {
+    let busy = fleet.0[1].client().await.lock("b").lock().await.unwrap();
+    let a = clients[0].lock("a");
+    (clients[0].multi_lock(&[&a, &clients[1].lock("b")]), a, busy)
+}
+
+fn plain(client: &Client, count: u64) -> Vec<Lock> {
+    let name = |at| client.lock(format!("n{at:03}"));
+    (0..count).map(name).collect()
+}
+
+fn together(locks: &[Lock]) -> MultiLock {
+    let members: Vec<_> = locks.iter().map(|lock| lock as &dyn Lockable).collect();
+    MultiLock::new(&members)
+}
+
+async fn wait_of_zero_tries_once(clients: Vec<Client>) {
+    for at in [0, 1] {
+        let (a, b) = (clients[0].lock("a"), clients[at].lock("b"));
+        let all = clients[0].multi_lock(&[&a, &b]);
         let guard = all.try_lock_for(Duration::ZERO).await.unwrap();
         let guard = guard.expect("all are free");
         assert!(all.try_lock_for(Duration::ZERO).await.unwrap().is_none());
         guard.release().await.unwrap();
     }
-    fleet.assert_nothing_left(&clients).await;
 }
 
 // L41
-async fn a_busy_member_leaves_nothing_held(fleet: &Fleet) {
-    let clients = fleet.clients().await;
-    let other = fleet.0[1].client().await;
-    let busy = other.lock("b").lock().await.unwrap();
-    let (a, b) = (clients[0].lock("a"), clients[1].lock("b"));
-    let both = clients[0].multi_lock(&[&a, &b]);
+async fn a_busy_member_leaves_nothing_held(fleet: &Fleet, clients: Vec<Client>) {
+    let (both, a, busy) = half_held(fleet, &clients).await;
     assert!(both.try_lock().await.unwrap().is_none());
     assert_busy(&fleet.0[0], both.try_lock_for(300 * MS).await);
     clients[0].settled().await;
     assert!(!a.is_locked().await.unwrap());
     busy.release().await.unwrap();
-    let guard = both.try_lock().await.unwrap().unwrap();
-    guard.release().await.unwrap();
-    fleet.assert_nothing_left(&clients).await;
+    assert!(both.try_lock().await.unwrap().is_some());
 }
 
 // L41
-async fn members_are_taken_in_one_order(fleet: &Fleet) {
-    let clients = fleet.clients().await;
-    let locks = [
-        clients[1].lock("c"),
-        clients[0].lock("b"),
-        clients[1].lock("a"),
-    ];
+async fn members_are_taken_in_one_order(clients: Vec<Client>) {
+    let locks = [(1, "c"), (0, "b"), (1, "a")].map(|(at, name)| clients[at].lock(name));
     for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
         let members = order.map(|at| &locks[at] as &dyn Lockable);
         let guard = clients[0].multi_lock(&members).lock().await.unwrap();
@@ -73,46 +76,33 @@ async fn members_are_taken_in_one_order(fleet: &Fleet) {
     }
 }
 
-async fn repeated_member_is_taken_once(fleet: &Fleet) {
-    let clients = fleet.clients().await;
+async fn repeated_member_is_taken_once(clients: Vec<Client>) {
     let a = clients[0].lock("a");
     // The same name on another server is another thing.
-    let other = clients[1].lock("a");
-    let all = clients[0].multi_lock(&[&a, &a, &other, &clients[0].lock("a")]);
+    let all = clients[0].multi_lock(&[&a, &a, &clients[1].lock("a"), &clients[0].lock("a")]);
     assert_eq!(all.len(), 2);
-    let guard = all.try_lock().await.unwrap().unwrap();
+    let _guard = all.try_lock().await.unwrap().unwrap();
     assert_eq!(a.info().await.unwrap().unwrap().count, 1);
-    guard.release().await.unwrap();
 }
 
-async fn one_deadline_bounds_all_members(fleet: &Fleet) {
-    let clients = fleet.clients().await;
-    let other = fleet.0[0].client().await;
-    let (first, second) = (
-        other.lock("a").lock().lease(SECOND).await.unwrap(),
-        other.lock("b").lock().await.unwrap(),
-    );
+async fn one_deadline_bounds_all_members(fleet: &Fleet, [clients, others]: [Vec<Client>; 2]) {
+    let first = others[0].lock("a").lock().lease(SECOND).await.unwrap();
+    let second = others[0].lock("b").lock().await.unwrap();
     let (a, b) = (clients[0].lock("a"), clients[0].lock("b"));
     let both = clients[0].multi_lock(&[&a, &b]);
-    let span = SECOND;
     let started = Instant::now();
-    let waiting = tokio::spawn(both.try_lock_for(span).into_future());
+    let waiting = tokio::spawn(both.try_lock_for(SECOND).into_future());
     fleet.pass(10 * MS).await;
     drop(first);
-    let ended = waiting.await.unwrap();
-    fleet.0[0].assert_not_granted(ended.map(|guard| guard.is_some()));
-    fleet.0[0].assert_took(span, started);
+    assert_busy(&fleet.0[0], waiting.await.unwrap());
+    fleet.0[0].assert_took(SECOND, started);
     assert!(second.check().is_ok());
     clients[0].settled().await;
     assert!(!a.is_locked().await.unwrap());
 }
 
-async fn held_members_are_renewed_during_the_wait_for_another(fleet: &Fleet) {
-    let clients = fleet.clients().await;
-    let other = fleet.0[1].client().await;
-    let busy = other.lock("b").lock().await.unwrap();
-    let (a, b) = (clients[0].lock("a"), clients[1].lock("b"));
-    let both = clients[0].multi_lock(&[&a, &b]);
+async fn held_members_are_renewed_during_the_wait_for_another(fleet: &Fleet, clients: Vec<Client>) {
+    let (both, a, busy) = half_held(fleet, &clients).await;
     let waiting = tokio::spawn(both.lock().renewed_lease(SECOND).into_future());
     for _ in 0..6 {
         fleet.pass(SECOND / 2).await;
@@ -124,12 +114,8 @@ async fn held_members_are_renewed_during_the_wait_for_another(fleet: &Fleet) {
     guard.release().await.unwrap();
 }
 
-async fn a_member_lost_during_the_wait_is_taken_again(fleet: &Fleet) {
-    let clients = fleet.clients().await;
-    let other = fleet.0[1].client().await;
-    let busy = other.lock("b").lock().await.unwrap();
-    let (a, b) = (clients[0].lock("a"), clients[1].lock("b"));
-    let both = clients[0].multi_lock(&[&a, &b]);
+async fn a_member_lost_during_the_wait_is_taken_again(fleet: &Fleet, clients: Vec<Client>) {
+    let (both, a, busy) = half_held(fleet, &clients).await;
     let waiting = tokio::spawn(both.lock().into_future());
     let held = async || a.info().await.unwrap();
     while held().await.is_none() {
@@ -147,8 +133,7 @@ async fn a_member_lost_during_the_wait_is_taken_again(fleet: &Fleet) {
     guard.release().await.unwrap();
 }
 
-async fn an_owner_re_enters_all_its_members(fleet: &Fleet) {
-    let clients = fleet.clients().await;
+async fn an_owner_re_enters_all_its_members(clients: Vec<Client>) {
     let (a, b) = (clients[0].lock("a"), clients[1].lock("b"));
     let both = clients[0].multi_lock(&[&a, &b]);
     let owner = clients[0].owner();
@@ -163,22 +148,16 @@ async fn an_owner_re_enters_all_its_members(fleet: &Fleet) {
     // All members of a scope's client have the scope's owner.
     let c = clients[0].lock("c");
     let own = clients[0].multi_lock(&[&a, &c]);
-    let (first, second) = owner
-        .scope(async { (own.lock().await.unwrap(), own.lock().await.unwrap()) })
-        .await;
+    let both = owner.scope(async { (own.lock().await.unwrap(), own.lock().await.unwrap()) });
+    let (first, second) = both.await;
     assert_eq!(first.token("c"), second.token("c"));
     assert_eq!(first.members()[0].owner(), &owner);
     first.release().await.unwrap();
     second.release().await.unwrap();
-    fleet.assert_nothing_left(&clients).await;
 }
 
-async fn fixed_leases_are_counted_from_the_last_grant(fleet: &Fleet) {
-    let clients = fleet.clients().await;
-    let other = fleet.0[1].client().await;
-    let busy = other.lock("b").lock().await.unwrap();
-    let (a, b) = (clients[0].lock("a"), clients[1].lock("b"));
-    let both = clients[0].multi_lock(&[&a, &b]);
+async fn fixed_leases_are_counted_from_the_last_grant(fleet: &Fleet, clients: Vec<Client>) {
+    let (both, a, busy) = half_held(fleet, &clients).await;
     let waiting = tokio::spawn(both.lock().lease(10 * SECOND).into_future());
     fleet.pass(SECOND).await;
     assert!(a.remaining().await.unwrap().unwrap() <= 9 * SECOND + 50 * MS);
@@ -191,8 +170,7 @@ async fn fixed_leases_are_counted_from_the_last_grant(fleet: &Fleet) {
     guard.release().await.unwrap();
 }
 
-async fn wrong_input_is_refused_before_anything_is_sent(fleet: &Fleet) {
-    let clients = fleet.clients().await;
+async fn wrong_input_is_refused_before_anything_is_sent(fleet: &Fleet, clients: Vec<Client>) {
     let (a, wrong) = (clients[0].lock("a"), clients[0].lock(""));
     let scripts = fleet.0[0].script_calls();
     for (lock, kind) in [
@@ -228,17 +206,10 @@ fn shared(calls: u64, most: u64) -> RangeInclusive<u64> {
     calls.min(4 + calls.saturating_sub(4).div_ceil(most))..=calls
 }
 
-fn plain(client: &Client, count: u64) -> Vec<Lock> {
-    let name = |at| client.lock(format!("n{at:03}"));
-    (0..count).map(name).collect()
-}
-
-async fn free_members_are_taken_by_one_command(fleet: &Fleet) {
-    let clients = fleet.clients().await;
+async fn free_members_are_taken_by_one_command(fleet: &Fleet, clients: Vec<Client>) {
     for (count, cost) in [(1, 1), (2, 1), (10, 1), (100, 1), (101, 2)] {
         let locks = plain(&clients[0], count);
-        let members: Vec<_> = locks.iter().map(|lock| lock as &dyn Lockable).collect();
-        let all = clients[0].multi_lock(&members);
+        let all = together(&locks);
         let (taken, released) = costs(fleet, 0, &all).await;
         assert_eq!(taken, cost);
         assert!(shared(count, 16).contains(&released), "{released}");
@@ -257,11 +228,9 @@ async fn free_members_are_taken_by_one_command(fleet: &Fleet) {
         }
         guard.release().await.unwrap();
     }
-    fleet.assert_nothing_left(&clients).await;
 }
 
-async fn each_kind_and_server_costs_a_command(fleet: &Fleet) {
-    let clients = fleet.clients().await;
+async fn each_kind_and_server_costs_a_command(fleet: &Fleet, clients: Vec<Client>) {
     let here = plain(&clients[0], 3);
     let there = plain(&clients[1], 3);
     let fair = ["x", "y"].map(|name| clients[0].fair_lock(name));
@@ -273,51 +242,41 @@ async fn each_kind_and_server_costs_a_command(fleet: &Fleet) {
     let all = clients[0].multi_lock(&members);
     // One for the plain ones, one for the fair ones, two for two sides.
     let (taken, released) = costs(fleet, 0, &all).await;
-    assert!(
-        taken == 4 && (5..=7).contains(&released),
-        "{taken} {released}"
-    );
+    assert_eq!(taken, 4);
+    assert!((5..=7).contains(&released), "{released}");
     members.extend(there.iter().map(|lock| lock as &dyn Lockable));
     let all = clients[0].multi_lock(&members);
     // Names of two servers take turns in the order.
     let (taken, released) = costs(fleet, 0, &all).await;
-    assert!(
-        taken == 3 + 1 + 2 && (5..=7).contains(&released),
-        "{taken} {released}"
-    );
+    assert_eq!(taken, 3 + 1 + 2);
+    assert!((5..=7).contains(&released), "{released}");
     assert_eq!(costs(fleet, 1, &all).await, (3, 3));
 }
 
-async fn a_busy_member_costs_one_command_and_nothing_to_undo(fleet: &Fleet) {
-    let clients = fleet.clients().await;
+async fn a_busy_member_costs_one_command_and_nothing_to_undo(fleet: &Fleet, clients: Vec<Client>) {
     let locks = plain(&clients[0], 5);
-    let members: Vec<_> = locks.iter().map(|lock| lock as &dyn Lockable).collect();
     let busy = locks[3].lock().await.unwrap();
     let before = fleet.0[0].script_calls();
-    let all = clients[0].multi_lock(&members);
-    assert!(all.try_lock().await.unwrap().is_none());
+    assert!(together(&locks).try_lock().await.unwrap().is_none());
     clients[0].settled().await;
     assert_eq!(fleet.0[0].script_calls() - before, 1);
     // Nobody has seen any of them held.
     assert_eq!(fleet.0[0].keys().len(), 1);
     busy.release().await.unwrap();
-    fleet.assert_nothing_left(&clients).await;
 }
 
-async fn members_around_a_busy_one_are_taken_together(fleet: &Fleet) {
-    let (clients, others) = (fleet.clients().await, fleet.clients().await);
-    let locks = plain(&clients[0], 10);
-    let members: Vec<_> = locks.iter().map(|lock| lock as &dyn Lockable).collect();
-    let all = clients[0].multi_lock(&members);
+async fn members_around_a_busy_one_are_taken_together(fleet: &Fleet, [a, b]: [Vec<Client>; 2]) {
+    let locks = plain(&a[0], 10);
+    let all = together(&locks);
     all.lock().await.unwrap().release().await.unwrap();
     // The connection for wakes is there already, so that waiting costs no second look.
-    let first = others[0].lock("warm").lock().await.unwrap();
-    let waiting = tokio::spawn(clients[0].lock("warm").lock().into_future());
-    registered(&others[0], "warm", 1).await;
+    let first = b[0].lock("warm").lock().await.unwrap();
+    let waiting = tokio::spawn(a[0].lock("warm").lock().into_future());
+    registered(&b[0], "warm", 1).await;
     first.release().await.unwrap();
     waiting.await.unwrap().unwrap().release().await.unwrap();
-    clients[0].settled().await;
-    let busy = others[0].lock("n001").lock().await.unwrap();
+    a[0].settled().await;
+    let busy = b[0].lock("n001").lock().await.unwrap();
     let before = fleet.0[0].script_calls();
     let began = Instant::now();
     let waiting = tokio::spawn(all.lock().into_future());
@@ -334,22 +293,18 @@ async fn members_around_a_busy_one_are_taken_together(fleet: &Fleet) {
     let looks = began.elapsed().as_millis() as u64 / 1_600;
     assert!((5..=6 + looks).contains(&cost), "{cost}, {looks}");
     guard.release().await.unwrap();
-    fleet.assert_nothing_left(&clients).await;
 }
 
-async fn waiters_of_the_same_process_are_not_overtaken(fleet: &Fleet) {
-    let clients = fleet.clients().await;
+async fn waiters_of_the_same_process_are_not_overtaken(fleet: &Fleet, clients: Vec<Client>) {
     let (a, b) = (clients[0].lock("a"), clients[0].lock("b"));
     let busy = a.lock().await.unwrap();
     let first = tokio::spawn(a.lock().into_future());
     fleet.pass(20 * MS).await;
-    let both = clients[0].multi_lock(&[&a, &b]).lock();
-    let second = tokio::spawn(both.into_future());
+    let second = tokio::spawn(clients[0].multi_lock(&[&a, &b]).lock().into_future());
     fleet.pass(20 * MS).await;
     busy.release().await.unwrap();
     let first = first.await.unwrap().unwrap();
     assert!(!second.is_finished());
     first.release().await.unwrap();
     second.await.unwrap().unwrap().release().await.unwrap();
-    fleet.assert_nothing_left(&clients).await;
 }

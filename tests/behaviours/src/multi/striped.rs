@@ -1,7 +1,5 @@
 //! Locks that stand for many keys.
 
-use redlatch::Lockable;
-
 use crate::prelude::*;
 
 behaviours! {
@@ -10,8 +8,7 @@ behaviours! {
         all_stripes_together_are_every_key;
 }
 
-async fn keys_of_one_stripe_exclude_each_other_and_no_others(backend: &Backend) {
-    let (a, b) = (backend.client().await, backend.client().await);
+async fn keys_of_one_stripe_exclude_each_other_and_no_others([a, b]: [Client; 2]) {
     let rows = a.striped_lock("rows", 4).unwrap();
     let others = b.striped_lock("rows", 4).unwrap();
     let guard = rows.of("row:1").lock().await.unwrap();
@@ -30,8 +27,7 @@ async fn keys_of_one_stripe_exclude_each_other_and_no_others(backend: &Backend) 
     guard.release().await.unwrap();
 }
 
-async fn all_stripes_together_are_every_key(backend: &Backend) {
-    let client = backend.client().await;
+async fn all_stripes_together_are_every_key(client: Client) {
     let rows = client.striped_lock("rows", 3).unwrap();
     let stripes: Vec<_> = rows.stripes().collect();
     assert_eq!(stripes.len(), 3);

@@ -3,15 +3,9 @@
 pub mod behaviour;
 pub mod serve;
 
-use std::{
-    convert::Infallible,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::convert::Infallible;
 
-use redlatch::{
-    Client,
-    once::{Job, JobRun, Once, Slot},
-};
+use redlatch::once::Slot;
 
 use crate::prelude::*;
 

@@ -1,11 +1,12 @@
 //! What a read-write lock does when nothing goes wrong, and when a holder dies.
 
-use redlatch::{Access, ErrorKind, HoldState, LossCause, Owner, Released};
+use redlatch::Access;
 
-use super::{assert_quiet, reads, waiting, writes};
+use super::{Rw, quiet, reads, waits, writes};
 use crate::prelude::*;
 
 behaviours! {
+    left quiet;
     Everywhere:
         readers_share_and_writers_exclude;
     Cluster:
@@ -19,12 +20,10 @@ behaviours! {
         lease_of_a_dead_reader_ends_while_others_read,
         tokens_of_readers_tell_stale_data,
         holders_show_their_metadata,
-        forced_release_ends_one_holder_or_all,
-        closing_releases_readers_and_writers;
+        forced_release_ends_one_holder_or_all;
 }
 
-async fn readers_share_and_writers_exclude(backend: &Backend) {
-    let (a, b) = (backend.client().await, backend.client().await);
+async fn readers_share_and_writers_exclude(backend: &Backend, [a, b]: [Client; 2]) {
     let (ours, theirs) = (a.read_write_lock("x"), b.read_write_lock("x"));
     let one = ours.read().await.unwrap();
     let two = theirs.read().await.unwrap();
@@ -41,13 +40,9 @@ async fn readers_share_and_writers_exclude(backend: &Backend) {
     b.settled().await;
     assert_eq!(writer.release().await.unwrap(), Released::Free);
     assert!(theirs.try_read().await.unwrap().is_some());
-    b.settled().await;
-    assert_quiet(backend, &a, "x").await;
 }
 
-async fn uncontended_read_and_write_cost_two_commands(backend: &Backend) {
-    let client = backend.client().await;
-    let lock = client.read_write_lock("x");
+async fn uncontended_read_and_write_cost_two_commands(backend: &Backend, lock: Rw) {
     let mut calls = 0;
     // The first round teaches the server the scripts.
     for _ in 0..2 {
@@ -61,13 +56,12 @@ async fn uncontended_read_and_write_cost_two_commands(backend: &Backend) {
     assert_eq!(calls, 2 + 2 + 3);
 }
 
-async fn holders_re_enter_either_side(backend: &Backend) {
-    let client = backend.client().await;
+async fn holders_re_enter_either_side(client: Client) {
     let lock = client.read_write_lock("x");
     let owner = client.owner();
     let reader = lock.read().owner(&owner).await.unwrap();
     let writing = writes(lock.clone());
-    waiting(&client, "x", 1, 0).await;
+    waits(&lock, 1, 0).await;
     // A writer waits, and holds back who does not hold yet.
     assert!(lock.try_read().await.unwrap().is_none());
     let again = lock.read().owner(&owner).await.unwrap();
@@ -79,25 +73,20 @@ async fn holders_re_enter_either_side(backend: &Backend) {
 
     let writer = writing.await.unwrap();
     let owner = writer.owner().clone();
-    let (write, read) = owner
-        .scope(async { (lock.write().await.unwrap(), lock.read().await.unwrap()) })
-        .await;
+    let both = owner.scope(async { (lock.write().await.unwrap(), lock.read().await.unwrap()) });
+    let (write, read) = both.await;
     assert_eq!([write.token(), read.token()], [writer.token(); 2]);
     assert_eq!(lock.write_count(&owner).await.unwrap(), 2);
-    drop(read);
-    drop(write);
+    drop((read, write));
     client.settled().await;
     assert_eq!(writer.state(), HoldState::Held);
     assert_eq!(writer.release().await.unwrap(), Released::Free);
-    assert_quiet(backend, &client, "x").await;
 }
 
 // L28
-async fn reader_that_asks_to_write_is_refused_at_once(backend: &Backend) {
-    let client = backend.client().await;
-    let lock = client.read_write_lock("x");
+async fn reader_that_asks_to_write_is_refused_at_once(lock: Rw) {
     let reader = lock.read().await.unwrap();
-    let owner: &Owner = reader.owner();
+    let owner = reader.owner();
     let errors = [
         lock.write().owner(owner).await.unwrap_err(),
         owner.scope(async { lock.write().await.unwrap_err() }).await,
@@ -109,13 +98,9 @@ async fn reader_that_asks_to_write_is_refused_at_once(backend: &Backend) {
         assert!(error.is_not_executed());
     }
     assert!(lock.try_read().await.unwrap().is_some(), "nothing waits");
-    drop(reader);
-    assert_quiet(backend, &client, "x").await;
 }
 
-async fn writer_that_also_reads_is_a_reader_after_its_write(backend: &Backend) {
-    let client = backend.client().await;
-    let lock = client.read_write_lock("x");
+async fn writer_that_also_reads_is_a_reader_after_its_write(lock: Rw) {
     let writer = lock.write().await.unwrap();
     let reader = lock.read().owner(writer.owner()).await.unwrap();
     assert_eq!(reader.token(), writer.token());
@@ -125,84 +110,60 @@ async fn writer_that_also_reads_is_a_reader_after_its_write(backend: &Backend) {
     assert_eq!(other.token(), reader.token());
     let ended = lock.write().owner(reader.owner()).await;
     assert_fails(ended, ErrorKind::WouldDeadlock);
-    drop((reader, other));
-    assert_quiet(backend, &client, "x").await;
 }
 
 // L27
-async fn downgrade_wakes_readers_and_admits_no_writer(backend: &Backend) {
-    let (a, b) = (backend.client().await, backend.client().await);
-    let writer = a.read_write_lock("x").write().await.unwrap();
-    let writing = writes(b.read_write_lock("x"));
-    waiting(&a, "x", 1, 0).await;
-    let readers: Vec<_> = (0..5)
-        .map(|n| reads([&a, &b][n % 2].read_write_lock("x")))
-        .collect();
-    waiting(&a, "x", 1, 5).await;
-    let (token, before) = (writer.token(), b.now());
+async fn downgrade_wakes_readers_and_admits_no_writer(backend: &Backend, [ours, theirs]: [Rw; 2]) {
+    let writer = ours.write().await.unwrap();
+    let writing = writes(theirs.clone());
+    waits(&ours, 1, 0).await;
+    let readers = [&ours, &theirs, &ours, &theirs, &ours].map(|lock| reads(lock.clone()));
+    waits(&ours, 1, 5).await;
+    let (token, before) = (writer.token(), Instant::now());
     let reader = writer.downgrade().await.unwrap();
     assert_eq!(reader.token(), token);
-    let mut inside = Vec::new();
-    for task in readers {
-        inside.push(task.await.unwrap());
-    }
+    let inside = finished(readers).await;
     // A message woke them, and not the clock.
-    backend.assert_swift(b.now() - before, 100 * MS);
+    backend.assert_swift(before.elapsed(), 100 * MS);
     assert!(inside.iter().all(|other| other.token() == token));
     assert!(!writing.is_finished());
-    drop(reader);
-    drop(inside);
+    drop((reader, inside));
     let writer = writing.await.unwrap();
     assert!(writer.token() > token);
     writer.release().await.unwrap();
-    a.settled().await;
-    assert_quiet(backend, &b, "x").await;
 }
 
-async fn a_lost_write_cannot_be_downgraded(backend: &Backend) {
-    let client = backend.client().await;
-    let lock = client.read_write_lock("x");
-    let writer = lock.write().await.unwrap();
-    assert_eq!(lock.force_release().await.unwrap(), 1);
-    let ended = writer.downgrade().await;
-    assert_fails(ended, ErrorKind::Lost(LossCause::Revoked));
+async fn a_lost_write_cannot_be_downgraded([ours, theirs]: [Rw; 2]) {
     // Ended from outside, it is the server that says so.
-    let writer = lock.write().await.unwrap();
-    let other = backend.client().await;
-    other.read_write_lock("x").force_release().await.unwrap();
-    let ended = writer.downgrade().await;
-    assert_fails(ended, ErrorKind::Lost(LossCause::Revoked));
-    assert!(lock.try_write().await.unwrap().is_some());
-    client.settled().await;
+    for by in [&ours, &theirs] {
+        let writer = ours.write().await.unwrap();
+        assert_eq!(by.force_release().await.unwrap(), 1);
+        let ended = writer.downgrade().await;
+        assert_fails(ended, ErrorKind::Lost(LossCause::Revoked));
+    }
+    assert!(ours.try_write().await.unwrap().is_some());
 }
 
 // L30
-async fn lease_of_a_dead_reader_ends_while_others_read(backend: &Backend) {
-    let client = backend.client().await;
-    let lock = client.read_write_lock("x");
+async fn lease_of_a_dead_reader_ends_while_others_read(lock: Rw) {
     let stays = lock.read().await.unwrap();
     let dies = lock.read().lease(300 * MS).await.unwrap();
     let owner = dies.owner().clone();
     assert_eq!(lock.info().await.unwrap().readers, 2);
     dies.lost().await;
-    wait_for("the dead to be out", async || {
-        lock.info().await.unwrap().readers == 1
-    })
-    .await;
+    let out = async || lock.info().await.unwrap().readers == 1;
+    wait_for("the dead to be out", out).await;
     assert_eq!(lock.read_count(&owner).await.unwrap(), 0);
     assert_eq!(lock.holders().await.unwrap().len(), 1);
     let writing = writes(lock.clone());
-    waiting(&client, "x", 1, 0).await;
+    waits(&lock, 1, 0).await;
     stays.release().await.unwrap();
     writing.await.unwrap().release().await.unwrap();
     let released = dies.release().await.unwrap();
     assert!(!released.is_clean(), "{released:?}");
-    assert_quiet(backend, &client, "x").await;
 }
 
-async fn tokens_of_readers_tell_stale_data(backend: &Backend) {
-    let client = backend.client().await;
-    let lock = client.read_write_lock("x");
+async fn tokens_of_readers_tell_stale_data(lock: Rw) {
     let first = lock.read().await.unwrap();
     let second = lock.read().await.unwrap();
     assert_eq!(first.token(), second.token(), "nobody wrote");
@@ -217,15 +178,10 @@ async fn tokens_of_readers_tell_stale_data(backend: &Backend) {
         assert_eq!(reader.token(), written);
         reader.release().await.unwrap();
     }
-    let again = lock.write().await.unwrap();
-    assert!(again.token() > written);
-    drop(again);
-    assert_quiet(backend, &client, "x").await;
+    assert!(lock.write().await.unwrap().token() > written);
 }
 
-async fn holders_show_their_metadata(backend: &Backend) {
-    let client = backend.builder().application("cache").connect();
-    let client = client.await.unwrap();
+async fn holders_show_their_metadata(client: Client) {
     let lock = client.read_write_lock("x");
     let look = lock.upgradable_read().await.unwrap();
     let reader = lock.read().await.unwrap();
@@ -234,7 +190,7 @@ async fn holders_show_their_metadata(backend: &Backend) {
     assert_eq!(access, [Access::UpgradableRead, Access::Read]);
     assert_eq!(holders[1].owner, reader.owner().to_string());
     let metadata = holders[0].metadata.as_ref().unwrap();
-    assert_eq!(metadata.application, "cache");
+    assert_eq!(metadata.pid, std::process::id());
     let info = lock.info().await.unwrap();
     assert_eq!(info.upgradable, Some(look.owner().to_string()));
     drop((look, reader));
@@ -245,26 +201,22 @@ async fn holders_show_their_metadata(backend: &Backend) {
     assert_eq!(holders[0].token, writer.token());
     let info = lock.info().await.unwrap();
     assert_eq!(info.writer, Some(writer.owner().to_string()));
-    drop(writer);
-    assert_quiet(backend, &client, "x").await;
 }
 
-async fn forced_release_ends_one_holder_or_all(backend: &Backend) {
-    let (a, b) = (backend.client().await, backend.client().await);
-    let lock = a.read_write_lock("x");
+async fn forced_release_ends_one_holder_or_all([ours, theirs]: [Rw; 2]) {
     let mut guards = Vec::new();
     for _ in 0..3 {
-        guards.push(lock.read().await.unwrap());
+        guards.push(ours.read().await.unwrap());
     }
-    let writing = writes(b.read_write_lock("x"));
-    waiting(&a, "x", 1, 0).await;
-    let holders = lock.holders().await.unwrap();
-    assert_eq!(lock.force_release().holder(&holders[0]).await.unwrap(), 1);
+    let writing = writes(theirs.clone());
+    waits(&ours, 1, 0).await;
+    let holders = ours.holders().await.unwrap();
+    assert_eq!(ours.force_release().holder(&holders[0]).await.unwrap(), 1);
     assert_eq!(guards[0].state(), HoldState::Lost(LossCause::Revoked));
     assert_eq!(guards[1].state(), HoldState::Held);
     assert_eq!(guards.remove(0).release().await.unwrap(), Released::Revoked);
     assert!(!writing.is_finished());
-    assert_eq!(b.read_write_lock("x").force_release().await.unwrap(), 2);
+    assert_eq!(theirs.force_release().await.unwrap(), 2);
     // The writer is called at once; the readers learn of it by their next renewal or release.
     let writer = writing.await.unwrap();
     for guard in guards {
@@ -272,30 +224,4 @@ async fn forced_release_ends_one_holder_or_all(backend: &Backend) {
         assert!(!released.is_clean(), "{released:?}");
     }
     writer.release().await.unwrap();
-    assert_quiet(backend, &a, "x").await;
-}
-
-// L20
-async fn closing_releases_readers_and_writers(backend: &Backend) {
-    let (a, b) = (backend.client().await, backend.client().await);
-    let mut guards = Vec::new();
-    for n in 0..10 {
-        guards.push(a.read_write_lock("x").read().await.unwrap());
-        let _stays = a.read_write_lock(format!("y{n}")).write().await.unwrap();
-        std::mem::forget(_stays);
-    }
-    let waiting_writer = tokio::spawn(a.read_write_lock("x").write().into_future());
-    waiting(&b, "x", 1, 0).await;
-    a.close_now().await;
-    assert_fails(waiting_writer.await.unwrap(), ErrorKind::Closed);
-    let lock = b.read_write_lock("x");
-    wait_for("the readers to be released", async || {
-        lock.try_write().await.unwrap().is_some()
-    })
-    .await;
-    for n in 0..10 {
-        let write = b.read_write_lock(format!("y{n}")).try_write();
-        assert!(write.await.unwrap().is_some());
-    }
-    assert!(guards.iter().all(|guard| guard.check().is_err()));
 }

@@ -5,20 +5,21 @@ pub mod crowd;
 pub mod fairness;
 pub mod upgrade;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
-};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use redlatch::{AnyGuard, Client, ReadGuard, ReadWriteInfo, ReadWriteLock, WriteGuard};
-use tokio::task::JoinHandle;
+use redlatch::{AnyGuard, ReadGuard, ReadWriteInfo, ReadWriteLock as Rw, WriteGuard};
 
-use crate::prelude::*;
+use crate::{given::Ground, prelude::*};
 
 /// Waits until the server knows of so many waiters.
 pub async fn waiting(client: &Client, name: &str, writers: u64, readers: u64) {
+    waits(&client.read_write_lock(name), writers, readers).await;
+}
+
+/// Waits until the server knows of so many waiters.
+async fn waits(lock: &Rw, writers: u64, readers: u64) {
     wait_for("waiters to be known", async || {
-        let info = client.read_write_lock(name).info().await.unwrap();
+        let info = lock.info().await.unwrap();
         (info.waiting_writers, info.waiting_readers) == (writers, readers)
     })
     .await;
@@ -28,19 +29,14 @@ pub async fn waiting(client: &Client, name: &str, writers: u64, readers: u64) {
 /// what is remembered for a while.
 pub async fn assert_quiet(backend: &Backend, client: &Client, name: &str) {
     assert_tables_empty(client).await;
-    let lock = client.read_write_lock(name);
-    assert_eq!(lock.holders().await.unwrap(), []);
-    for key in backend.keys() {
-        assert!(backend.ends(&key), "{key} has no end");
-        if let Some((_, part)) = key.rsplit_once("}:") {
-            assert_ne!(part, "d", "the index of readers is left");
-            continue;
-        }
-        for (field, value) in backend.hash(&key) {
-            let record = "ohu".contains(&field);
-            let remembered = "ktzfanybc".contains(&field) || field.starts_with('v');
-            assert!(remembered || record, "{key} still has {field}: {value}");
-        }
+    assert_eq!(client.read_write_lock(name).holders().await.unwrap(), []);
+    backend.assert_only_counters_left();
+}
+
+/// Checks that nobody holds `x` any more.
+pub(crate) async fn quiet(ground: &Ground<'_, Backend>) {
+    if let Some(client) = ground.clients.first() {
+        assert_quiet(ground.servers, client, "x").await;
     }
 }
 
@@ -53,25 +49,20 @@ pub struct Rivals {
 
 impl Rivals {
     /// Starts eight tasks.
-    pub fn start<G>(
-        &self,
-        client: &Client,
-        take: fn(ReadWriteLock) -> JoinHandle<G>,
-    ) -> Vec<JoinHandle<()>>
+    pub fn start<G>(&self, lock: &Rw, take: fn(Rw) -> JoinHandle<G>) -> Vec<JoinHandle<()>>
     where
         G: Into<Box<dyn AnyGuard>> + Send + 'static,
     {
-        let task = |_| {
-            let (lock, rivals) = (client.read_write_lock("x"), self.clone());
-            tokio::spawn(async move {
+        spawned(8, |_| {
+            let (lock, rivals) = (lock.clone(), self.clone());
+            async move {
                 while rivals.go_on() {
                     let guard: Box<dyn AnyGuard> = take(lock.clone()).await.unwrap().into();
                     rivals.granted().await;
                     guard.release().await.unwrap();
                 }
-            })
-        };
-        (0..8).map(task).collect()
+            }
+        })
     }
 
     /// Tells whether another round is due.
@@ -89,11 +80,10 @@ impl Rivals {
     /// first at most, from when the server knew of the wait.
     pub async fn most_before<G: Into<Box<dyn AnyGuard>>>(
         &self,
-        client: &Client,
-        take: fn(ReadWriteLock) -> JoinHandle<G>,
+        lock: &Rw,
+        take: fn(Rw) -> JoinHandle<G>,
         waiting: fn(ReadWriteInfo) -> u64,
     ) -> u64 {
-        let lock = client.read_write_lock("x");
         let mut most = 0;
         for _ in 0..20 {
             let taking = take(lock.clone());
@@ -110,11 +100,11 @@ impl Rivals {
 }
 
 /// Starts to read in a task of its own.
-pub fn reads(lock: ReadWriteLock) -> JoinHandle<ReadGuard> {
+pub fn reads(lock: Rw) -> JoinHandle<ReadGuard> {
     tokio::spawn(async move { lock.read().await.unwrap() })
 }
 
 /// Starts to write in a task of its own.
-pub fn writes(lock: ReadWriteLock) -> JoinHandle<WriteGuard> {
+pub fn writes(lock: Rw) -> JoinHandle<WriteGuard> {
     tokio::spawn(async move { lock.write().await.unwrap() })
 }

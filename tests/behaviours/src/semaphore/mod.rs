@@ -3,9 +3,9 @@
 pub mod behaviour;
 pub mod waiting;
 
-use redlatch::{Client, Semaphore};
+use redlatch::Semaphore;
 
-use crate::prelude::*;
+use crate::{given::Ground, prelude::*};
 
 /// The key that decides about the semaphore `x`.
 pub const KEY: &str = "redlatch:{x}";
@@ -24,23 +24,19 @@ pub async fn assert_all_back(backend: &Backend, client: &Client, semaphore: &Sem
 
 /// Waits until so many wait in the server's queue.
 pub async fn queued(semaphore: &Semaphore, waiters: u64) {
-    wait_for("waiters to queue", async || {
-        semaphore.totals().await.unwrap().waiters == waiters
-    })
-    .await;
+    let queue = async || semaphore.totals().await.unwrap().waiters == waiters;
+    wait_for("waiters to queue", queue).await;
 }
 
-/// Connects a client whose first acquisition sets the number of the semaphore `x`.
-pub async fn pool(backend: &Backend, permits: u32) -> (Client, Semaphore) {
-    let client = backend.client().await;
-    let semaphore = client.semaphore("x").permits_if_unset(permits);
-    (client, semaphore)
-}
-
-/// Connects a client and sets the number of the semaphore `x`.
-pub async fn set_pool(backend: &Backend, permits: u32) -> (Client, Semaphore) {
-    let client = backend.client().await;
+/// Sets the number of the semaphore `x`.
+pub async fn set(client: &Client, permits: u32) -> Semaphore {
     let semaphore = client.semaphore("x");
     semaphore.set_permits(permits).await.unwrap();
-    (client, semaphore)
+    semaphore
+}
+
+/// Checks that all permits of `x` are back.
+pub(crate) async fn all_back(ground: &Ground<'_, Backend>) {
+    let client = &ground.clients[0];
+    assert_all_back(ground.servers, client, &client.semaphore("x")).await;
 }

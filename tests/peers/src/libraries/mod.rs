@@ -7,16 +7,13 @@ mod process;
 mod redisson;
 mod scenes;
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use redlatch::Client;
+use redlatch::{Client, Lockable};
 use redlatch_tests::server::{Server, ServerBinary, ServerOptions};
 
 pub(crate) use self::ours::ours;
-use self::{
-    ours::Lock,
-    process::{Peer, Program},
-};
+use self::process::{Peer, Program};
 use crate::Outcome;
 
 /// What the command line says.
@@ -128,8 +125,8 @@ impl Stage<'_> {
         Peer::start(command.args(args))
     }
 
-    fn lock(&self, name: &str) -> Lock {
-        Lock::new(&self.client, self.program.name, name)
+    fn lock(&self, name: &str) -> Arc<dyn Lockable> {
+        ours::lock(&self.client, self.program.name, name, false)
     }
 }
 

@@ -1,10 +1,13 @@
 //! The locks of this family in the layouts of the libraries, and the processes that hold them.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use redlatch::{
-    Acquire, Client, Error, ErrorKind, Lockable, TryAcquire,
-    compat::{Redisson, SetNx, UnfencedGuard},
+    AnyGuard, Client, Error, ErrorKind, Lockable,
+    compat::{Redisson, SetNx},
 };
 
 use crate::{
@@ -12,52 +15,20 @@ use crate::{
     rslock::{input_ended, witnessed},
 };
 
-/// A lock in the layout of one library.
-#[derive(Clone)]
-pub(super) enum Lock {
-    SetNx(SetNx),
-    Redisson(Redisson),
-}
-
-impl Lock {
-    pub(super) fn new(client: &Client, library: &str, name: &str) -> Self {
-        Self::SetNx(match library {
-            "redis-py" => SetNx::redis_py(client, name),
-            "redsync" => SetNx::redsync(client, name),
-            "redislock" => SetNx::redislock(client, name),
-            "node-redlock" => SetNx::node_redlock(client, name),
-            "rslock" => SetNx::rslock(client, name),
-            _ => return Self::Redisson(Redisson::new(client, name)),
-        })
-    }
-
-    /// Lets a waiter ask more often, for work under load.
-    fn eager(self) -> Self {
-        match self {
-            Self::SetNx(lock) => Self::SetNx(lock.retry_delay(Duration::from_millis(2))),
-            lock @ Self::Redisson(_) => lock,
-        }
-    }
-
-    pub(super) fn lock(&self) -> Acquire<UnfencedGuard> {
-        match self {
-            Self::SetNx(lock) => lock.lock(),
-            Self::Redisson(lock) => lock.lock(),
-        }
-    }
-
-    pub(super) fn try_lock(&self) -> TryAcquire<UnfencedGuard> {
-        match self {
-            Self::SetNx(lock) => lock.try_lock(),
-            Self::Redisson(lock) => lock.try_lock(),
-        }
-    }
-
-    pub(super) fn member(&self) -> &dyn Lockable {
-        match self {
-            Self::SetNx(lock) => lock,
-            Self::Redisson(lock) => lock,
-        }
+/// Makes the lock in the layout of a library. An eager waiter asks more often, for work under load.
+pub(super) fn lock(client: &Client, library: &str, name: &str, eager: bool) -> Arc<dyn Lockable> {
+    let lock = match library {
+        "redis-py" => SetNx::redis_py(client, name),
+        "redsync" => SetNx::redsync(client, name),
+        "redislock" => SetNx::redislock(client, name),
+        "node-redlock" => SetNx::node_redlock(client, name),
+        "rslock" => SetNx::rslock(client, name),
+        _ => return Arc::new(Redisson::new(client, name)),
+    };
+    if eager {
+        Arc::new(lock.retry_delay(Duration::from_millis(2)))
+    } else {
+        Arc::new(lock)
     }
 }
 
@@ -69,7 +40,7 @@ pub(crate) async fn ours(args: &[String]) -> Outcome {
         return Err("ours URL LIBRARY PHASE NAME WITNESS".into());
     };
     let client = Client::connect(url).await?;
-    let lock = Lock::new(&client, library, name).eager();
+    let lock = lock(&client, library, name, true);
     if phase == "hold" {
         let lease = rest.parse().map_err(|_| "the lease is no number")?;
         let lease = Duration::from_millis(lease);
@@ -78,7 +49,7 @@ pub(crate) async fn ours(args: &[String]) -> Outcome {
         let cause = guard.lost().await;
         return Err(format!("lost: {cause}").into());
     }
-    let answer = match work(&client, &lock, phase, name, rest, url).await {
+    let answer = match work(&client, &*lock, phase, name, rest, url).await {
         Ok(()) => "done".to_owned(),
         Err(error) => format!("error {error}"),
     };
@@ -89,7 +60,7 @@ pub(crate) async fn ours(args: &[String]) -> Outcome {
 
 async fn work(
     client: &Client,
-    old: &Lock,
+    old: &dyn Lockable,
     phase: &str,
     name: &str,
     witness: &str,
@@ -99,36 +70,25 @@ async fn work(
     let server = redis::Client::open(url)?;
     let mut server = server.get_multiplexed_async_connection().await?;
     let new = client.lock(name);
-    let both = client.multi_lock(&[old.member(), &new]);
+    let both = client.multi_lock(&[old, &new]);
     let wait = Duration::from_millis(500);
     while !ended.load(Ordering::Relaxed) {
-        match phase {
-            "old" => {
-                let guard = old.lock().await?;
-                witnessed(&mut server, witness, "ours").await?;
-                guard.check()?;
-                guard.release().await?;
-            }
-            "both" => {
-                let guard = match both.try_lock_for(wait).await {
-                    Ok(Some(guard)) => guard,
-                    Ok(None) => continue,
-                    // A busy machine answered after the wait, as documented.
-                    Err(error) if is_late(&error) => continue,
-                    Err(error) => return Err(error.into()),
-                };
-                witnessed(&mut server, witness, "both").await?;
-                guard.check()?;
-                guard.release().await?;
-            }
-            "new" => {
-                let guard = new.lock().await?;
-                witnessed(&mut server, witness, "new").await?;
-                guard.check()?;
-                guard.release().await?;
-            }
+        let guard: Box<dyn AnyGuard> = match phase {
+            "old" => Box::new(old.lock().await?),
+            "both" => match both.try_lock_for(wait).await {
+                Ok(Some(guard)) => guard.into(),
+                Ok(None) => continue,
+                // A busy machine answered after the wait, as documented.
+                Err(error) if is_late(&error) => continue,
+                Err(error) => return Err(error.into()),
+            },
+            "new" => new.lock().await?.into(),
             other => return Err(format!("there is no phase {other}").into()),
-        }
+        };
+        let side = if phase == "old" { "ours" } else { phase };
+        witnessed(&mut server, witness, side).await?;
+        guard.check()?;
+        guard.release().await?;
     }
     Ok(())
 }

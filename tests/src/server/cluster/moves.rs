@@ -12,11 +12,8 @@ impl Cluster {
         let (slot, batch) = (slot.to_string(), batch.to_string());
         let mut connection = source.connect().expect("the node is there");
         loop {
-            let keys = connection
-                .command(&["CLUSTER", "GETKEYSINSLOT", &slot, &batch])
-                .expect("the node answers")
-                .unwrap()
-                .array();
+            let keys = connection.command(&["CLUSTER", "GETKEYSINSLOT", &slot, &batch]);
+            let keys = keys.expect("the node answers").unwrap().array();
             if keys.is_empty() {
                 break;
             }
@@ -62,9 +59,7 @@ fn set_slot(node: &Server, slot: &str, what: &str, whom: &Server) {
 
 fn move_keys(source: &mut Connection, target: &Server, keys: &[String]) {
     let port = target.port().to_string();
-    let mut migrate = ["MIGRATE", "127.0.0.1", &port, "", "0", "30000", "KEYS"]
-        .map(str::to_owned)
-        .to_vec();
-    migrate.extend_from_slice(keys);
+    let mut migrate = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "30000", "KEYS"];
+    migrate.extend(keys.iter().map(String::as_str));
     source.command(&migrate).expect("the node answers").unwrap();
 }

@@ -53,7 +53,7 @@ enum Way {
     Force,
 }
 
-async fn end(client: &redlatch::Client, kind: &str, way: Way) {
+async fn end(client: &Client, kind: &str, way: Way) {
     let lock = Redisson::new(client, "x");
     let guard = if kind == "redisson" {
         lock.lock().await.unwrap()

@@ -5,10 +5,7 @@ mod message;
 mod redisson;
 mod set_nx;
 
-use redlatch::{
-    Client,
-    runtime::{Command, Reply},
-};
+use redlatch::runtime::{Command, Reply};
 use redlatch_behaviours::prelude::*;
 
 /// A thread of a Java process.
@@ -25,12 +22,4 @@ fn other(backend: &Backend, words: &[&str]) -> Reply {
     let (name, args) = words.split_first().unwrap();
     let command = args.iter().fold(Command::new(name), Command::arg);
     backend.embedded_server().execute(&command)
-}
-
-/// Checks that the tables of `client` have `held` holds and nothing else once its releases are
-/// answered.
-async fn assert_tables_empty_but(client: &Client, held: usize) {
-    client.settled().await;
-    let tables = client.tables();
-    assert_eq!((tables.holds, tables.pending_releases), (held, 0));
 }

@@ -4,7 +4,10 @@
 use redlatch::{Client, OnError, Term};
 use redlatch_behaviours::prelude::*;
 
-use crate::cancel::{Task, after_each_poll, polled, task};
+use crate::{
+    cancel::{Task, after_each_poll, polled, task},
+    ways::within,
+};
 
 /// Polls what `make` gives 1, 2, 3, … times and drops it, until it is done before that. Each time
 /// the client has nothing afterwards, another candidate leads at once, and nothing is left.
@@ -15,11 +18,9 @@ async fn dropped_at_every_await(make: impl AsyncFn(&Backend, Client) -> (Task,))
         let done = polled(&backend, task, polls).await.is_some();
         backend.pass(MS).await;
         assert_tables_empty(&client).await;
-        let start = Instant::now();
-        let election = other.election("x").lease(Duration::from_secs(60));
+        let election = other.election("x").lease(60 * SECOND);
         let lead = election.lead(async |term: &Term| term.check().unwrap());
-        lead.await.unwrap();
-        assert!(start.elapsed() < 50 * MS, "after {polls} polls");
+        within(50 * MS, ("polls", polls), lead).await.unwrap();
         backend.pass(50 * MS).await;
         assert_tables_empty(&other).await;
         backend.assert_only_counters_left();

@@ -7,14 +7,14 @@ use std::sync::{
 
 use futures_util::future::pending;
 use redlatch::{Term, runtime::Command};
-use redlatch_behaviours::prelude::*;
+use redlatch_behaviours::{election::Working, prelude::*};
 use redlatch_embedded::{LostReply, calls};
 use tokio::{
     sync::{Notify, oneshot},
     time::sleep,
 };
 
-use super::{Alive, beside};
+use super::beside;
 
 #[tokio::test(start_paused = true)]
 async fn work_has_its_grace_when_its_renewal_is_forbidden() {
@@ -47,14 +47,14 @@ async fn work_has_its_grace_when_its_renewal_is_forbidden() {
 async fn work_that_does_not_end_is_dropped_after_its_grace() {
     let (_backend, [client, operator]) = embedded().await;
     for (lease, grace) in [(30, 5), (6, 3)].map(|(a, b)| (a * SECOND, b * SECOND)) {
-        let at_work = AtomicU32::new(0);
+        let at_work = Arc::<AtomicU32>::default();
         let election = client.election("x").fair();
         let election = election.lease(lease).grace(grace);
         let begun = Notify::new();
         let (told, was_told) = oneshot::channel();
         let mut told = Some(told);
         let lead = election.lead(async |term: &Term| {
-            let _alive = Alive::new(&at_work);
+            let _alive = Working::begin(&at_work);
             begun.notify_one();
             if let Some(told) = told.take() {
                 term.ending().await;
@@ -107,9 +107,9 @@ async fn work_of_a_term_that_was_ended_at_once_is_not_polled_again() {
 async fn silent_server_leaves_a_forbidden_term_no_longer_than_its_deadline() {
     let (backend, [client, operator]) = embedded().await;
     let election = client.election("x").lease(6 * SECOND).grace(3 * SECOND);
-    let (begun, at_work) = (Notify::new(), AtomicU32::new(0));
+    let (begun, at_work) = (Notify::new(), Arc::<AtomicU32>::default());
     let lead = election.lead(async |term: &Term| {
-        let _alive = Alive::new(&at_work);
+        let _alive = Working::begin(&at_work);
         begun.notify_one();
         term.ending().await;
         panic!("nobody can say that the name is kept");

@@ -7,10 +7,10 @@ use std::sync::{
 
 use futures_util::{future::pending, poll};
 use redlatch::{Client, Term, runtime::BoxFuture};
-use redlatch_behaviours::prelude::*;
+use redlatch_behaviours::{election::Working, prelude::*};
 use tokio::{sync::Notify, time::advance};
 
-use super::{Alive, beside};
+use super::beside;
 use crate::{cancel::polled, spawning::client_with};
 
 /// Tasks of terms, which the test polls when it likes.
@@ -160,11 +160,11 @@ async fn campaign_goes_on_through_an_outage() {
 #[tokio::test(start_paused = true)]
 async fn split_leader_has_ended_before_the_next_begins() {
     let (backend, [client, other]) = embedded().await;
-    let at_work = AtomicU32::new(0);
+    let at_work = Arc::<AtomicU32>::default();
     let [first, second] = [&client, &other].map(|client| client.election("x").lease(5 * SECOND));
     let begun = Notify::new();
     let lead = first.lead(async |_: &Term| {
-        let _alive = Alive::new(&at_work);
+        let _alive = Working::begin(&at_work);
         begun.notify_one();
         pending::<()>().await;
     });

@@ -1,10 +1,8 @@
 //! A fair lock on a server that is out of memory: it takes nothing new, and lets go of everything.
 
 use redlatch::{Error, ErrorKind, Released};
-use redlatch_behaviours::{
-    fair::support::{clients, waits},
-    prelude::*,
-};
+use redlatch_behaviours::{fair::support::waits, prelude::*};
+use redlatch_tests::fixture::assert_nothing_left;
 
 #[track_caller]
 fn assert_refused<T>(result: Result<T, Error>) {
@@ -15,9 +13,8 @@ fn assert_refused<T>(result: Result<T, Error>) {
 
 #[tokio::test(start_paused = true)]
 async fn full_server_lets_go_of_everything() {
-    let backend = Backend::embedded();
+    let (backend, clients) = embedded::<4>().await;
     let server = backend.embedded_server();
-    let clients = clients(&backend, 4).await;
     let (lock, theirs) = (clients[0].fair_lock("x"), clients[3].fair_lock("x"));
     let guard = lock.lock().lease(30 * SECOND).await.unwrap();
     let inner = lock.lock().owner(guard.owner()).await.unwrap();
@@ -60,8 +57,5 @@ async fn full_server_lets_go_of_everything() {
     let waiter = waits(&clients[1].fair_lock("x")).await;
     guard.release().await.unwrap();
     waiter.await.unwrap().unwrap().release().await.unwrap();
-    for client in &clients {
-        assert_tables_empty(client).await;
-    }
-    backend.assert_only_counters_left();
+    assert_nothing_left(&backend, &clients.each_ref()).await;
 }

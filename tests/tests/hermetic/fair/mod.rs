@@ -1,6 +1,4 @@
 //! The fair lock.
 
-mod cancel;
 mod full;
-mod scripts;
 mod trouble;

@@ -1,7 +1,7 @@
 //! A fair lock and a server that loses replies, messages and data.
 
 use redlatch_behaviours::{
-    fair::support::{Grants, clients, queued, queued_as},
+    fair::support::{Grants, queued, queued_as},
     prelude::*,
 };
 use redlatch_embedded::LostReply;
@@ -14,9 +14,7 @@ use crate::trouble::lose_reply;
 #[tokio::test(start_paused = true)]
 async fn waiters_that_lost_their_places_ask_at_the_rate_of_their_client() {
     const MANY: u64 = 1_500;
-    let backend = Backend::embedded();
-    backend.preload();
-    let clients = clients(&backend, 2).await;
+    let (backend, clients) = preloaded::<2>().await;
     let (lock, theirs) = (clients[0].fair_lock("x"), clients[1].fair_lock("x"));
     let guard = lock.lock().await.unwrap();
     let grants = Grants::default();
@@ -51,9 +49,7 @@ async fn waiters_that_lost_their_places_ask_at_the_rate_of_their_client() {
 /// A grant whose answer was lost is no reason to think that places were.
 #[tokio::test(start_paused = true)]
 async fn repeated_answer_of_a_grant_makes_nobody_queue_again() {
-    let backend = Backend::embedded();
-    backend.preload();
-    let clients = clients(&backend, 2).await;
+    let (backend, clients) = preloaded::<2>().await;
     let guard = clients[0].fair_lock("x").lock().await.unwrap();
     let first = queued(&clients[1].fair_lock("x")).await;
     let mut others = Vec::new();
@@ -77,10 +73,8 @@ async fn repeated_answer_of_a_grant_makes_nobody_queue_again() {
 /// listener all the time.
 #[tokio::test(start_paused = true)]
 async fn first_waiter_of_a_client_stays_subscribed_while_it_asks() {
-    let backend = Backend::embedded();
-    backend.preload();
+    let (backend, clients) = preloaded::<2>().await;
     let server = backend.embedded_server();
-    let clients = clients(&backend, 2).await;
     let guard = clients[0].fair_lock("x").lock().await.unwrap();
     let waiter = queued(&clients[1].fair_lock("x")).await;
     let listeners = || clients[1].tables().listeners;
@@ -104,9 +98,7 @@ async fn first_waiter_of_a_client_stays_subscribed_while_it_asks() {
 /// none is lost.
 #[tokio::test(start_paused = true)]
 async fn hand_overs_without_messages_take_one_recheck_each() {
-    let backend = Backend::embedded();
-    backend.preload();
-    let clients = clients(&backend, 4).await;
+    let (backend, clients) = preloaded::<4>().await;
     let guard = clients[0].fair_lock("x").lock().await.unwrap();
     let grants = Grants::default();
     let mut tasks = Vec::new();

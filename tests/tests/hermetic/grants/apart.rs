@@ -4,7 +4,7 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn granted_hold_with_a_fixed_lease_is_renewed_once() {
-    let (backend, clients, guard) = held(Kind::Fair, 2).await;
+    let (backend, clients, guard) = held::<2>(Kind::Fair).await;
     let acquire = clients[1].fair_lock("x").lock().lease(10 * SECOND);
     let waiting = queues(&backend, acquire.into_future()).await;
     guard.release().await.unwrap();
@@ -23,7 +23,7 @@ async fn granted_hold_with_a_fixed_lease_is_renewed_once() {
 /// The reply that dates the server's clock lay in the socket for 3 s. It gives no second more.
 #[tokio::test(start_paused = true)]
 async fn delayed_reply_does_not_prolong_a_granted_hold() {
-    let (backend, clients, guard) = held(Kind::Fair, 2).await;
+    let (backend, clients, guard) = held::<2>(Kind::Fair).await;
     let server = backend.embedded_server();
     let acquire = clients[1].fair_lock("x").lock().lease(20 * SECOND);
     let waiting = queues(&backend, acquire.into_future()).await;
@@ -47,7 +47,7 @@ async fn waiter_without_an_order_is_called() {
         (Kind::Write, 1),
         (Kind::Semaphore, 2),
     ] {
-        let (backend, clients, guard) = held(kind, 2).await;
+        let (backend, clients, guard) = held::<2>(kind).await;
         let (fair, write) = (clients[1].fair_lock("x"), clients[1].read_write_lock("x"));
         let semaphore = clients[1].semaphore("x");
         let acquire = match (kind, variant) {

@@ -7,16 +7,20 @@ mod permits;
 mod told;
 mod write;
 
-use std::pin::{Pin, pin};
+use std::{
+    fmt::Debug,
+    pin::{Pin, pin},
+};
 
 use futures_util::{FutureExt, future::BoxFuture, poll};
 use redlatch::{
-    AnyGuard, Backoff, Client, Error, HoldState, LossCause, Released, WaitStrategy,
-    runtime::Command,
+    Backoff, Client, Error, HoldState, LossCause, Released, WaitStrategy, runtime::Command,
 };
 use redlatch_behaviours::prelude::*;
 use redlatch_lua::{FAIR, POOL, RWLOCK};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
+
+use crate::ways::{Guard, within};
 
 const KEY: &str = "redlatch:{x}";
 const QUEUE: &str = "redlatch:{x}:q";
@@ -32,7 +36,12 @@ enum Kind {
 
 const KINDS: [Kind; 3] = [Kind::Fair, Kind::Write, Kind::Semaphore];
 
-type Guard = Box<dyn AnyGuard>;
+/// Returns each kind with each of two variants.
+fn each<T: Copy>(one: T, other: T) -> impl Iterator<Item = (Kind, T)> {
+    let rows = move |kind| [(kind, one), (kind, other)];
+    KINDS.into_iter().flat_map(rows)
+}
+
 type Acquiring = BoxFuture<'static, Result<Guard, Error>>;
 
 /// Makes an acquisition of a builder.
@@ -110,25 +119,21 @@ impl Kind {
     }
 }
 
-/// Returns a backend with all scripts, and `n` clients of it.
-async fn clients(n: usize) -> (Backend, Vec<Client>) {
-    let backend = Backend::embedded();
-    backend.preload();
-    let mut clients = Vec::new();
-    for _ in 0..n {
-        clients.push(backend.client().await);
-    }
-    (backend, clients)
-}
-
-/// Returns a backend, `n` clients, and the guard of the first.
-async fn held(kind: Kind, n: usize) -> (Backend, Vec<Client>, Guard) {
-    let (backend, clients) = clients(n).await;
+/// Returns a backend, clients of it, and the guard of the first.
+async fn held<const N: usize>(kind: Kind) -> (Backend, [Client; N], Guard) {
+    let (backend, clients) = preloaded().await;
     if let Kind::Semaphore = kind {
         clients[0].semaphore("x").set_permits(1).await.unwrap();
     }
     let guard = kind.acquire(&clients[0]).await.unwrap();
     (backend, clients, guard)
+}
+
+/// Does the same, and lets the second client wait, or the first one if there is no other.
+async fn contended<const N: usize>(kind: Kind) -> (Backend, [Client; N], Guard, JoinHandle<Guard>) {
+    let (backend, clients, guard) = held(kind).await;
+    let waiter = queued(&backend, &clients[usize::min(1, N - 1)], kind).await;
+    (backend, clients, guard, waiter)
 }
 
 /// Starts a task that acquires, and returns when it is in the queue.
@@ -147,6 +152,11 @@ async fn queues<T: Send + 'static>(
 /// Starts a task that waits, and returns when it is in the queue.
 async fn queued(backend: &Backend, client: &Client, kind: Kind) -> JoinHandle<Guard> {
     queues(backend, kind.acquire(client)).await
+}
+
+/// Returns what a waiter got, which it gets at once.
+async fn soon<T>(what: impl Debug, waiter: impl Future<Output = Result<T, JoinError>>) -> T {
+    within(50 * MS, what, waiter).await.unwrap()
 }
 
 /// Polls an acquisition until it is in the queue.

@@ -6,65 +6,62 @@ use tokio::task::yield_now;
 use super::*;
 use crate::trouble::lose_reply;
 
+/// How a hold ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    Released,
+    Dropped,
+    /// It is that of the last reader.
+    ReadReleased,
+}
+
 #[tokio::test(start_paused = true)]
 async fn waiter_learns_from_the_reply_to_the_release() {
-    for kind in KINDS {
-        for dropped in [false, true] {
-            let (backend, clients, guard) = held(kind, 1).await;
-            let client = &clients[0];
-            let waiter = queued(&backend, client, kind).await;
-            backend.embedded_server().drop_messages(9);
-            let (before, start) = (backend.script_calls(), Instant::now());
-            if dropped {
+    let reads = (Kind::Write, End::ReadReleased);
+    for (kind, end) in each(End::Released, End::Dropped).chain([reads]) {
+        let (backend, [client], mut guard) = held(kind).await;
+        if end == End::ReadReleased {
+            guard.release().await.unwrap();
+            let read = client.read_write_lock("x").read();
+            guard = read.await.unwrap().into();
+        }
+        let waiter = queued(&backend, &client, kind).await;
+        backend.embedded_server().drop_messages(9);
+        let before = backend.script_calls();
+        let next = soon((kind, end), async {
+            if end == End::Dropped {
                 drop(guard);
             } else {
                 assert_eq!(guard.release().await.unwrap(), Released::Free);
             }
-            let next = waiter.await.unwrap();
-            assert!(start.elapsed() < 50 * MS, "{kind:?}: {:?}", start.elapsed());
-            assert_eq!(backend.script_calls() - before, 1, "{kind:?}");
-            assert!(!next.is_after_abandonment());
-            assert_eq!(next.release().await.unwrap(), Released::Free);
-            // No late message makes the client look for a waiter that it does not have.
-            backend.pass(SECOND).await;
-            assert_eq!(backend.script_calls() - before, 2, "{kind:?}");
-            assert_tables_empty(client).await;
-        }
+            waiter.await
+        });
+        let next = next.await;
+        assert_eq!(backend.script_calls() - before, 1, "{kind:?}, {end:?}");
+        assert!(!next.is_after_abandonment());
+        assert_eq!(next.release().await.unwrap(), Released::Free);
+        // No late message makes the client look for a waiter that it does not have.
+        backend.pass(SECOND).await;
+        assert_eq!(backend.script_calls() - before, 2, "{kind:?}, {end:?}");
+        assert_tables_empty(&client).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn writer_learns_from_the_reply_to_the_release_of_the_last_reader() {
-    let (backend, clients) = clients(1).await;
-    let client = &clients[0];
-    let reader = client.read_write_lock("x").read().await.unwrap();
-    let waiter = queued(&backend, client, Kind::Write).await;
-    let (before, start) = (backend.script_calls(), Instant::now());
-    assert_eq!(reader.release().await.unwrap(), Released::Free);
-    let next = waiter.await.unwrap();
-    assert!(start.elapsed() < 50 * MS, "{:?}", start.elapsed());
-    assert_eq!(backend.script_calls() - before, 1);
-    next.release().await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
 async fn repeated_release_tells_the_waiter_if_the_first_reply_is_lost() {
-    for kind in KINDS {
-        for how in [LostReply::Cuts, LostReply::Hangs] {
-            let (backend, clients, guard) = held(kind, 1).await;
-            let client = &clients[0];
-            let waiter = queued(&backend, client, kind).await;
-            lose_reply(&backend, kind.release_script(), how);
-            let start = Instant::now();
+    for (kind, how) in each(LostReply::Cuts, LostReply::Hangs) {
+        let (backend, [_client], guard, waiter) = contended(kind).await;
+        lose_reply(&backend, kind.release_script(), how);
+        let next = within(4 * SECOND, (kind, how), async {
             let released = guard.release().await.unwrap();
             // A pool keeps nothing of a hold that is over.
             let known = matches!(released, Released::Free | Released::Unconfirmed);
             assert!(known, "{kind:?}: {released:?}");
-            let next = waiter.await.unwrap();
-            assert!(start.elapsed() < 4 * SECOND, "{kind:?}, {how:?}");
-            assert!(!next.is_after_abandonment());
-            next.release().await.unwrap();
-        }
+            waiter.await.unwrap()
+        });
+        let next = next.await;
+        assert!(!next.is_after_abandonment());
+        next.release().await.unwrap();
     }
 }
 
@@ -72,9 +69,7 @@ async fn repeated_release_tells_the_waiter_if_the_first_reply_is_lost() {
 #[tokio::test(start_paused = true)]
 async fn dropped_release_serves_the_waiter() {
     for kind in KINDS {
-        let (backend, clients, guard) = held(kind, 1).await;
-        let client = &clients[0];
-        let waiter = queued(&backend, client, kind).await;
+        let (backend, [client], guard, waiter) = contended(kind).await;
         let before = backend.script_calls();
         {
             let mut releasing = pin!(guard.release());
@@ -83,11 +78,8 @@ async fn dropped_release_serves_the_waiter() {
                 yield_now().await;
             }
         }
-        let start = Instant::now();
-        let next = waiter.await.unwrap();
-        assert!(start.elapsed() < 50 * MS, "{kind:?}: {:?}", start.elapsed());
-        next.release().await.unwrap();
-        assert_tables_empty(client).await;
+        soon(kind, waiter).await.release().await.unwrap();
+        assert_tables_empty(&client).await;
     }
 }
 
@@ -95,17 +87,14 @@ async fn dropped_release_serves_the_waiter() {
 /// client gives the release up, and a waiter asks.
 #[tokio::test(start_paused = true)]
 async fn release_that_is_given_up_makes_the_first_waiter_ask() {
-    let (backend, clients, guard) = held(Kind::Fair, 1).await;
-    let client = &clients[0];
+    let (backend, [client], guard) = held(Kind::Fair).await;
     guard.release().await.unwrap();
     let lock = client.fair_lock("x");
     let guard = lock.lock().lease(SECOND).await.unwrap();
-    let waiter = queued(&backend, client, Kind::Fair).await;
+    let waiter = queued(&backend, &client, Kind::Fair).await;
     lose_reply(&backend, Kind::Fair.release_script(), LostReply::Hangs);
-    let start = Instant::now();
     drop(guard);
-    let next = waiter.await.unwrap();
-    assert!(start.elapsed() < 4 * SECOND, "{:?}", start.elapsed());
+    let next = within(4 * SECOND, "the waiter", waiter).await.unwrap();
     assert!(!next.is_after_abandonment());
     next.release().await.unwrap();
 }
@@ -114,9 +103,8 @@ async fn release_that_is_given_up_makes_the_first_waiter_ask() {
 #[tokio::test(start_paused = true)]
 async fn release_ends_although_nobody_polls_the_waiter() {
     for kind in KINDS {
-        let (backend, clients, guard) = held(kind, 1).await;
-        let client = &clients[0];
-        let mut waiting = pin!(kind.acquire(client));
+        let (backend, [client], guard) = held(kind).await;
+        let mut waiting = pin!(kind.acquire(&client));
         polled_into_the_queue(&backend, waiting.as_mut()).await;
         assert_eq!(guard.release().await.unwrap(), Released::Free);
         let next = waiting.await.unwrap();
@@ -128,33 +116,28 @@ async fn release_ends_although_nobody_polls_the_waiter() {
 #[tokio::test(start_paused = true)]
 async fn grant_to_a_waiter_that_has_gone_passes_on() {
     for kind in KINDS {
-        let (backend, clients, guard) = held(kind, 1).await;
-        let client = &clients[0];
-        let leaves = queued(&backend, client, kind).await;
-        let next = queued(&backend, client, kind).await;
-        let start = Instant::now();
+        let (backend, [client], guard, leaves) = contended(kind).await;
+        let next = queued(&backend, &client, kind).await;
         let releasing = tokio::spawn(guard.release());
         leaves.abort();
-        let next = next.await.unwrap();
-        assert!(start.elapsed() < 50 * MS, "{kind:?}: {:?}", start.elapsed());
+        let next = soon(kind, next).await;
         assert!(releasing.await.unwrap().unwrap().is_clean());
         next.release().await.unwrap();
-        assert_tables_empty(client).await;
+        assert_tables_empty(&client).await;
     }
 }
 
 /// Another client ends the hold. Only a message can tell the waiter.
 #[tokio::test(start_paused = true)]
 async fn revoked_hold_of_a_semaphore_serves_a_waiter_of_its_client() {
-    let (backend, clients, guard) = held(Kind::Semaphore, 1).await;
-    let client = &clients[0];
-    let waiter = queued(&backend, client, Kind::Semaphore).await;
+    let (backend, [_client], guard, waiter) = contended(Kind::Semaphore).await;
     let other = backend.client().await.semaphore("x");
     let holders = other.holders().await.unwrap();
-    let start = Instant::now();
-    assert!(other.revoke(&holders[0].id).await.unwrap());
-    let next = waiter.await.unwrap();
-    assert!(start.elapsed() < 50 * MS, "{:?}", start.elapsed());
+    let next = soon("the waiter", async {
+        assert!(other.revoke(&holders[0].id).await.unwrap());
+        waiter.await
+    });
+    let next = next.await;
     drop(guard);
     next.release().await.unwrap();
 }
@@ -162,19 +145,18 @@ async fn revoked_hold_of_a_semaphore_serves_a_waiter_of_its_client() {
 /// Nobody makes a holder of a waiter by a wrong word in a reply: the waiter asks.
 #[tokio::test(start_paused = true)]
 async fn waiter_that_is_told_to_hold_asks() {
-    let (backend, clients, guard) = held(Kind::Fair, 1).await;
-    let client = &clients[0];
-    let waiter = queued(&backend, client, Kind::Fair).await;
+    let (backend, [_client], guard, waiter) = contended(Kind::Fair).await;
     // Another client ends the hold, so that the messages are lost and nothing tells of the grant.
     backend.embedded_server().drop_messages(2);
     let other = backend.client().await;
     assert!(other.fair_lock("x").force_release().await.unwrap());
     let before = backend.script_calls();
-    let start = Instant::now();
-    // The release finds the later hold of its own client.
-    assert_eq!(guard.release().await.unwrap(), Released::Revoked);
-    let next = waiter.await.unwrap();
-    assert!(start.elapsed() < 50 * MS, "{:?}", start.elapsed());
+    let next = soon("the waiter", async {
+        // The release finds the later hold of its own client.
+        assert_eq!(guard.release().await.unwrap(), Released::Revoked);
+        waiter.await
+    });
+    let next = next.await;
     let calls = backend.script_calls() - before;
     assert_eq!(calls, 2, "the release and a request");
     assert!(next.is_after_abandonment());

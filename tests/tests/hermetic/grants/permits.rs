@@ -6,9 +6,9 @@ use redlatch_behaviours::semaphore::{assert_all_back, queued};
 use super::*;
 
 /// Returns a semaphore of `permits`: its backend, two clients, and a handle of each.
-async fn handles(permits: u32) -> (Backend, Vec<Client>, [Semaphore; 2]) {
-    let (backend, clients) = clients(2).await;
-    let handles = [0, 1].map(|at| clients[at].semaphore("x"));
+async fn handles(permits: u32) -> (Backend, [Client; 2], [Semaphore; 2]) {
+    let (backend, clients) = preloaded().await;
+    let handles = clients.each_ref().map(|client| client.semaphore("x"));
     handles[0].set_permits(permits).await.unwrap();
     (backend, clients, handles)
 }
@@ -51,7 +51,7 @@ async fn one_release_serves_all_who_fit_without_a_request_of_theirs() {
 /// One call serves 256 at most. The others wait for no re-check.
 #[tokio::test(start_paused = true)]
 async fn release_for_three_hundred_waiters_serves_all_at_once() {
-    let (backend, clients) = clients(31).await;
+    let (backend, clients) = preloaded::<31>().await;
     let semaphore = clients[0].semaphore("x");
     semaphore.set_permits(300).await.unwrap();
     let all = semaphore.acquire_many(300).await.unwrap();
@@ -85,7 +85,7 @@ async fn granted_permits_are_split_and_come_back_in_parts() {
 /// An id may be in another process before its grant is confirmed.
 #[tokio::test(start_paused = true)]
 async fn waiter_for_a_permit_with_an_id_is_called() {
-    let (backend, clients) = clients(2).await;
+    let (backend, clients) = preloaded::<2>().await;
     let permits = clients[0].permit_expirable_semaphore("x");
     permits.set_permits(1).await.unwrap();
     let lease = 30 * SECOND;

@@ -4,7 +4,7 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn end_of_the_last_read_gives_the_lock_to_the_next_writer() {
-    let (backend, clients) = clients(2).await;
+    let (backend, clients) = preloaded::<2>().await;
     let lock = clients[0].read_write_lock("x");
     for reads in [1, 2] {
         let mut readers = Vec::new();
@@ -31,7 +31,7 @@ async fn end_of_the_last_read_gives_the_lock_to_the_next_writer() {
 
 #[tokio::test(start_paused = true)]
 async fn granted_write_is_downgraded_before_it_is_confirmed() {
-    let (backend, clients) = clients(2).await;
+    let (backend, clients) = preloaded::<2>().await;
     let guard = clients[0].read_write_lock("x").write().await.unwrap();
     let write = clients[1].read_write_lock("x").write();
     let waiter = queues(&backend, write.into_future()).await;
@@ -47,7 +47,7 @@ async fn granted_write_is_downgraded_before_it_is_confirmed() {
 /// Nobody follows: a reader comes after the undo, and is told how the last writer ended.
 #[tokio::test(start_paused = true)]
 async fn reader_after_an_undone_grant_is_told_of_the_abandonment() {
-    let (backend, clients) = clients(2).await;
+    let (backend, clients) = preloaded::<2>().await;
     let lock = clients[0].read_write_lock("x");
     let guard = lock.write().await.unwrap();
     let leaves = queued(&backend, &clients[1], Kind::Write).await;
@@ -56,9 +56,8 @@ async fn reader_after_an_undone_grant_is_told_of_the_abandonment() {
     assert_eq!(lock.force_release().await.unwrap(), 1);
     leaves.abort();
     clients[1].settled().await;
-    let start = Instant::now();
-    let read = lock.read().owner(&clients[0].owner()).await.unwrap();
-    assert!(start.elapsed() < 50 * MS);
+    let read = lock.read().owner(&clients[0].owner());
+    let read = within(50 * MS, "the reader", read).await.unwrap();
     assert!(read.is_after_abandonment());
     assert_eq!(guard.release().await.unwrap(), Released::Revoked);
     read.release().await.unwrap();
@@ -67,17 +66,15 @@ async fn reader_after_an_undone_grant_is_told_of_the_abandonment() {
 /// A client that hears of a grant for an attempt that it does not have gives it back.
 #[tokio::test(start_paused = true)]
 async fn grant_for_an_attempt_that_nobody_has_is_withdrawn() {
-    let (backend, clients) = clients(3).await;
+    let (backend, clients) = preloaded::<3>().await;
     let guard = clients[0].read_write_lock("x").write().await.unwrap();
     let waiter = queued(&backend, &clients[1], Kind::Write).await;
     let entry = first_entry(&backend);
     // An entry of the same client, as a server that came back with old data may have.
     let stray = format!("{} {} 9999 9 {}", entry[0], entry[1], entry[4]);
     backend.command(&["ZADD", QUEUE, "1", &stray]);
-    let start = Instant::now();
     guard.release().await.unwrap();
-    let next = waiter.await.unwrap();
-    assert!(start.elapsed() < 200 * MS, "{:?}", start.elapsed());
+    let next = within(200 * MS, "the waiter", waiter).await.unwrap();
     next.release().await.unwrap();
     assert_eq!(backend.members(QUEUE), 0);
 }
@@ -86,7 +83,7 @@ async fn grant_for_an_attempt_that_nobody_has_is_withdrawn() {
 /// release gives the lock to the writer behind it only when the upgrade is over.
 #[tokio::test(start_paused = true)]
 async fn upgrade_goes_before_a_writer_in_the_queue() {
-    let (backend, clients) = clients(3).await;
+    let (backend, clients) = preloaded::<3>().await;
     let upgradable = clients[0].read_write_lock("x").upgradable_read();
     let upgradable = upgradable.await.unwrap();
     let reader = clients[2].read_write_lock("x").read().await.unwrap();

@@ -92,15 +92,13 @@ async fn waiters_behind_another_learn_of_a_silent_server() {
     let server = backend.embedded_server();
     server.stop();
     let start = Instant::now();
-    let waiters: Vec<_> = (0..20)
-        .map(|i| {
-            let latch = latch.clone();
-            tokio::spawn(async move {
-                let wait = if i % 2 == 0 { 300 * MS } else { 60 * SECOND };
-                (wait, latch.wait_for(wait).await)
-            })
-        })
-        .collect();
+    let waiters = spawned(20, |i| {
+        let latch = latch.clone();
+        async move {
+            let wait = if i % 2 == 0 { 300 * MS } else { 60 * SECOND };
+            (wait, latch.wait_for(wait).await)
+        }
+    });
     for waiter in waiters {
         let (wait, result) = waiter.await.unwrap();
         let error = result.unwrap_err();

@@ -37,26 +37,22 @@ async fn a_wait_that_shares_a_request_ends_in_time() {
 async fn a_waiter_passes_although_others_ask_all_the_time() {
     let limiter = far().await.rate(1_000_000, SECOND);
     let over = Arc::new(AtomicBool::new(false));
-    let others: Vec<_> = (0..3)
-        .map(|other| {
-            let (limiter, over) = (limiter.clone(), Arc::clone(&over));
-            tokio::spawn(async move {
-                tokio::time::sleep(7 * MS * other).await;
-                while !over.load(Ordering::Relaxed) {
-                    drop(limiter.try_acquire(1).await.unwrap());
-                }
-            })
-        })
-        .collect();
+    let others = spawned(3, |other| {
+        let (limiter, over) = (limiter.clone(), Arc::clone(&over));
+        async move {
+            tokio::time::sleep(7 * MS * other as u32).await;
+            while !over.load(Ordering::Relaxed) {
+                drop(limiter.try_acquire(1).await.unwrap());
+            }
+        }
+    });
     tokio::time::sleep(SECOND).await;
     for _ in 0..10 {
         let waiter = tokio::time::timeout(70 * MS, limiter.acquire(1));
         waiter.await.expect("its turn comes").unwrap();
     }
     over.store(true, Ordering::Relaxed);
-    for other in others {
-        other.await.unwrap();
-    }
+    finished(others).await;
 }
 
 /// Each waiter takes its pass ahead, and only the last one of all clients can be given back.

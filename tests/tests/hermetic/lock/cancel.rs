@@ -1,17 +1,16 @@
 //! Every future of the lock may be dropped at every await (L2).
 
-use redlatch::{Client, LockGuard};
+use redlatch::Client;
 use redlatch_behaviours::prelude::*;
 
-use crate::cancel::{Plain, Task, dropped_at_every_await, polled, task};
-
-fn release(guard: LockGuard) -> Task {
-    task(async move { guard.release().await.unwrap() })
-}
+use crate::{
+    cancel::{dropped_at_every_await, polled, release, task},
+    ways::way,
+};
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_lock_behind_a_waiter_of_the_same_client_leaves_nothing() {
-    dropped_at_every_await(&Plain, async |_: &Backend, client: &Client| {
+    dropped_at_every_await(way("lock"), async |_: &Backend, client: &Client| {
         let guard = client.lock("x").lock().await.unwrap();
         let mut first = Box::pin(client.lock("x").try_lock_for(20 * MS).into_future());
         assert!(futures_util::poll!(first.as_mut()).is_pending());
@@ -45,7 +44,7 @@ async fn cancelled_re_entry_undoes_only_its_own_attempt() {
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_inspection_and_forced_release_leave_nothing() {
-    dropped_at_every_await(&Plain, async |_: &Backend, client: &Client| {
+    dropped_at_every_await(way("lock"), async |_: &Backend, client: &Client| {
         let lock = client.lock("x");
         let client = client.clone();
         let guard = lock.lock().await.unwrap();

@@ -3,7 +3,7 @@
 use redlatch::{ErrorKind, Lockable, Released};
 use redlatch_behaviours::prelude::*;
 
-use crate::locks::LOCKS;
+use crate::ways::LOCKS;
 
 #[tokio::test(start_paused = true)]
 async fn owner_has_a_thousand_guards_at_most() {

@@ -1,7 +1,7 @@
 //! A server that is far away: leases that are not long against a round trip.
 
 use redlatch_behaviours::prelude::*;
-use redlatch_tests::slow::far_client;
+use redlatch_tests::{fixture::assert_nothing_left, slow::far_client};
 
 #[tokio::test(start_paused = true)]
 async fn lease_slightly_longer_than_a_round_trip_is_granted() {
@@ -16,8 +16,7 @@ async fn lease_slightly_longer_than_a_round_trip_is_granted() {
         let took = start.elapsed();
         assert!(took <= 4 * lease * MS, "{lease} ms took {took:?}");
         drop(guard);
-        assert_tables_empty(&client).await;
-        backend.assert_only_counters_left();
+        assert_nothing_left(&backend, &[&client]).await;
     }
 }
 
@@ -30,8 +29,7 @@ async fn lease_shorter_than_a_round_trip_times_out_and_leaves_nothing() {
     let result = request.await;
     assert!(matches!(result, Ok(None) | Err(_)), "{result:?}");
     assert!(start.elapsed() <= 2 * SECOND + 5 * MS);
-    assert_tables_empty(&client).await;
-    backend.assert_only_counters_left();
+    assert_nothing_left(&backend, &[&client]).await;
 }
 
 #[tokio::test(start_paused = true)]

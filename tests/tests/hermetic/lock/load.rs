@@ -6,9 +6,10 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use redlatch::{Client, ErrorKind};
 use redlatch_behaviours::prelude::*;
-use redlatch_tests::skewed::SkewedRuntime;
+use redlatch_tests::{fixture::assert_nothing_left, skewed::SkewedRuntime};
 
 use super::renewals::slow;
+use crate::spawning::runtime_of;
 
 /// The findings name ten and twenty thousand; the engine in a test build gets what takes it a
 /// second.
@@ -17,15 +18,15 @@ const SCALE: u32 = if cfg!(feature = "servers") { 10 } else { 1 };
 #[tokio::test(start_paused = true)]
 async fn hand_overs_do_not_delay_rechecks_of_a_later_waiter() {
     let (_backend, [a, b]) = embedded().await;
-    let tasks = (0..4).map(|i| {
+    let tasks = spawned(4, |i| {
         let lock = if i % 2 == 0 { &a } else { &b }.lock("x");
-        tokio::spawn(async move {
+        async move {
             for _ in 0..250 * SCALE {
                 lock.lock().await.unwrap().release().await.unwrap();
             }
-        })
+        }
     });
-    finished(tasks.collect::<Vec<_>>()).await;
+    finished(tasks).await;
     let lease = 3 * SECOND;
     let dead = a.lock("y").lock().lease(lease).await.unwrap();
     std::mem::forget(dead);
@@ -135,8 +136,7 @@ async fn server_slower_than_the_patience_fails_calls_and_keeps_nothing() {
         assert_fails(result, ErrorKind::OutcomeUnknown);
     }
     drop(granted);
-    assert_tables_empty(&client).await;
-    backend.assert_only_counters_left();
+    assert_nothing_left(&backend, &[&client]).await;
 }
 
 /// Calls that are ready together wait for each other for a moment. Who is alone does not.
@@ -162,10 +162,7 @@ async fn call_that_is_alone_is_sent_when_it_is_first_polled() {
 
 /// Connects a client whose clock runs at `speed`.
 async fn clocked(backend: &Backend, speed: f64) -> Client {
-    let Backend::Embedded { runtime, .. } = backend else {
-        panic!("this needs the embedded server");
-    };
-    let skewed = SkewedRuntime::over(Arc::clone(runtime), 1_000 * SECOND, speed);
+    let skewed = SkewedRuntime::over(runtime_of(backend), 1_000 * SECOND, speed);
     let builder = backend.builder().runtime(Arc::new(skewed)).clock_drift(0.2);
     builder.connect().await.unwrap()
 }

@@ -86,9 +86,9 @@ async fn waiter_of_another_client_is_not_starved_by_local_hand_overs() {
     for tasks in [1, 2, 5, 20] {
         let (_backend, [a, b]) = embedded().await;
         let grants = Arc::new(AtomicU64::new(0));
-        let busy: Vec<_> = (0..tasks)
-            .map(|_| tokio::spawn(take_again_and_again(a.clone(), Arc::clone(&grants))))
-            .collect();
+        let busy = spawned(tasks, |_| {
+            take_again_and_again(a.clone(), Arc::clone(&grants))
+        });
         sleep(50 * MS).await;
         assert!(grants.load(Relaxed) > 20);
         for _ in 0..20 {

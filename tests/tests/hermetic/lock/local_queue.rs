@@ -93,9 +93,7 @@ async fn silent_server_fails_all_waiters_of_a_client_at_once() {
         if !held {
             backend.embedded_server().stop();
         }
-        let waiters: Vec<_> = (0..10)
-            .map(|_| tokio::spawn(lock.lock().into_future()))
-            .collect();
+        let waiters = spawned(10, |_| lock.lock().into_future());
         backend.pass(50 * MS).await;
         backend.embedded_server().stop();
         let start = Instant::now();

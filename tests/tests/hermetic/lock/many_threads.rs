@@ -13,36 +13,34 @@ use redlatch_embedded::{EmbeddedServer, EmbeddedTransport};
 async fn concurrent_acquisitions_keep_the_tables_consistent() {
     let client = connect().await;
     let owner = client.owner();
-    let threads: Vec<_> = (0..8)
-        .map(|seed| {
-            let (client, owner) = (client.clone(), owner.clone());
-            tokio::spawn(async move {
-                let mut rng = fastrand::Rng::with_seed(seed);
-                let lock = client.lock("x");
-                for _ in 0..250 {
-                    let request = lock.lock().owner(&owner);
-                    let guard = match rng.bool() {
-                        true => request.renewed_lease(Duration::from_secs(1)).await,
-                        false => request.await,
-                    };
-                    let guard = guard.unwrap();
-                    let tables = client.tables();
-                    assert_eq!((tables.holds, tables.renewals), (1, 1), "{tables:?}");
-                    if rng.bool() {
-                        tokio::task::yield_now().await;
-                    }
-                    guard.check().unwrap();
-                    let tables = client.tables();
-                    assert_eq!((tables.holds, tables.renewals), (1, 1), "{tables:?}");
-                    match rng.bool() {
-                        true => drop(guard),
-                        false => assert!(guard.release().await.unwrap().is_clean()),
-                    }
+    let threads = spawned(8, |seed| {
+        let (client, owner) = (client.clone(), owner.clone());
+        async move {
+            let mut rng = fastrand::Rng::with_seed(seed as u64);
+            let lock = client.lock("x");
+            for _ in 0..250 {
+                let request = lock.lock().owner(&owner);
+                let guard = match rng.bool() {
+                    true => request.renewed_lease(Duration::from_secs(1)).await,
+                    false => request.await,
+                };
+                let guard = guard.unwrap();
+                let tables = client.tables();
+                assert_eq!((tables.holds, tables.renewals), (1, 1), "{tables:?}");
+                if rng.bool() {
+                    tokio::task::yield_now().await;
                 }
-                lock.lock().owner(&owner).await.unwrap()
-            })
-        })
-        .collect();
+                guard.check().unwrap();
+                let tables = client.tables();
+                assert_eq!((tables.holds, tables.renewals), (1, 1), "{tables:?}");
+                match rng.bool() {
+                    true => drop(guard),
+                    false => assert!(guard.release().await.unwrap().is_clean()),
+                }
+            }
+            lock.lock().owner(&owner).await.unwrap()
+        }
+    });
     let mut guards = finished(threads).await;
     client.settled().await;
     let lock = client.lock("x");
@@ -61,23 +59,21 @@ async fn concurrent_acquisitions_keep_the_tables_consistent() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn remaining_guard_is_renewed_after_concurrent_releases() {
     let client = connect().await;
-    let rounds: Vec<_> = (0..40)
-        .map(|i| {
-            let client = client.clone();
-            tokio::spawn(async move {
-                let (lock, owner) = (client.lock(format!("n{i}")), client.owner());
-                let enter = || lock.lock().owner(&owner).renewed_lease(SECOND);
-                let mut stays = enter().await.unwrap();
-                for _ in 0..20 {
-                    let enters = tokio::spawn(enter().into_future());
-                    tokio::task::yield_now().await;
-                    drop(stays);
-                    stays = enters.await.unwrap().unwrap();
-                }
-                stays
-            })
-        })
-        .collect();
+    let rounds = spawned(40, |i| {
+        let client = client.clone();
+        async move {
+            let (lock, owner) = (client.lock(format!("n{i}")), client.owner());
+            let enter = || lock.lock().owner(&owner).renewed_lease(SECOND);
+            let mut stays = enter().await.unwrap();
+            for _ in 0..20 {
+                let enters = tokio::spawn(enter().into_future());
+                tokio::task::yield_now().await;
+                drop(stays);
+                stays = enters.await.unwrap().unwrap();
+            }
+            stays
+        }
+    });
     let guards = finished(rounds).await;
     client.settled().await;
     assert_eq!((client.tables().holds, client.tables().renewals), (40, 40));

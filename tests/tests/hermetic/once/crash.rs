@@ -24,22 +24,14 @@ pub(super) fn claimed_by_a_dead_process(backend: &Backend, slot: SystemTime, lea
 fn claim_and_die(backend: &Backend, slot: &str, lease: Duration, keep: &str) {
     let server = backend.embedded_server();
     let token = backend.hash("redlatch:{x}").get("t").cloned();
-    let call = Command::new("EVAL")
-        .arg(ONCE.claim.text)
-        .arg("1")
-        .arg("redlatch:{x}")
-        .arg("9999999999999")
-        .arg("dead:1")
-        .arg("dead:2")
-        .arg(lease.as_millis().to_string())
-        .arg("600000")
-        .arg(slot)
-        .arg(format!("{} 0", token.unwrap_or_default()))
-        .arg("")
-        .arg("")
-        .arg("9")
-        .arg("dead-host:42")
-        .arg(keep);
+    let (token, lease) = (token.unwrap_or_default(), lease.as_millis());
+    // A `~` stands for a space.
+    let args = format!(
+        "9999999999999 dead:1 dead:2 {lease} 600000 {slot} {token}~0   9 dead-host:42 {keep}"
+    );
+    let args = args.split(' ').map(|word| word.replace('~', " "));
+    let script = Command::new("EVAL").arg(ONCE.claim.text).arg("1");
+    let call = args.fold(script.arg("redlatch:{x}"), Command::arg);
     let reply = server.execute(&call).unwrap();
     let verdict = reply.as_array().unwrap()[1].as_str().unwrap().to_owned();
     assert_eq!(verdict, "granted");

@@ -3,34 +3,19 @@
 use redlatch::{Client, ReadWriteLock};
 use redlatch_behaviours::prelude::*;
 
-use crate::cancel::{Subject, Write, dropped_at_every_await, task};
+use crate::{
+    cancel::{dropped_at_every_await, held_by_another, task},
+    ways::way,
+};
 
 fn lock(client: &Client) -> ReadWriteLock {
     client.read_write_lock("x")
 }
 
-// L2
-#[tokio::test(start_paused = true)]
-async fn cancelled_hold_of_a_free_name_leaves_nothing() {
-    let polls = dropped_at_every_await(&Write, async |_: &Backend, client: &Client| {
-        let lock = lock(client);
-        let all = async move {
-            lock.read().await.unwrap().release().await.unwrap();
-            lock.write().await.unwrap().release().await.unwrap();
-            let look = lock.upgradable_read().await.unwrap();
-            let writer = look.upgrade().await.unwrap();
-            drop(writer.downgrade().await.unwrap());
-        };
-        (task(all), None)
-    })
-    .await;
-    assert!(polls > 6);
-}
-
 #[tokio::test(start_paused = true)]
 async fn cancelled_upgrade_beside_a_reader_keeps_the_read() {
-    dropped_at_every_await(&Write, async |backend: &Backend, client: &Client| {
-        let reader = Write.obstacle(&backend.client().await).await;
+    dropped_at_every_await(way("write"), async |backend: &Backend, client: &Client| {
+        let reader = held_by_another(way("write"), backend).await;
         let look = lock(client).upgradable_read().await.unwrap();
         let upgrade = look.try_upgrade_for(30 * MS).into_future();
         let others = async move {
@@ -45,7 +30,7 @@ async fn cancelled_upgrade_beside_a_reader_keeps_the_read() {
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_hold_during_a_hand_over_leaves_nothing() {
-    dropped_at_every_await(&Write, async |backend: &Backend, client: &Client| {
+    dropped_at_every_await(way("write"), async |backend: &Backend, client: &Client| {
         let writer = lock(&backend.client().await).write().await.unwrap();
         tokio::spawn(async move {
             tokio::time::sleep(3 * MS).await;
@@ -65,7 +50,7 @@ async fn cancelled_hold_during_a_hand_over_leaves_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_downgrade_beside_waiters_leaves_nothing() {
-    dropped_at_every_await(&Write, async |backend: &Backend, client: &Client| {
+    dropped_at_every_await(way("write"), async |backend: &Backend, client: &Client| {
         let writer = lock(client).write().await.unwrap();
         let waits = lock(&backend.client().await);
         tokio::spawn(async move { drop(waits.try_read_for(20 * MS).await) });

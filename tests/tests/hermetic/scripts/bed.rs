@@ -10,11 +10,10 @@ use std::{
 };
 
 use redlatch::runtime::{Command, Push, Reply, ServerError, Value};
-use redlatch_core::family::listed;
 use redlatch_embedded::engine::{
     Condition, Engine, KeyDump, Model, ServerTime, SessionId, SessionKind,
 };
-use redlatch_lua::{Exclusive, FAIR, REENTRANT, Source};
+use redlatch_lua::{REENTRANT, Source};
 
 /// One call of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,20 +96,22 @@ impl Bed {
     /// Runs a script, and returns the items of its reply. Of a reply with a line per entry, these
     /// are the time, and the other items of each line.
     pub(crate) fn call(&mut self, call: &Call) -> Answer {
-        self.reply(call)
-            .map(|reply| items(&listed(in_one_line(reply))))
-    }
-
-    /// Runs a script that the server must not refuse, and returns its reply as it is.
-    #[track_caller]
-    pub(crate) fn raw(&mut self, call: &Call) -> Value {
-        self.reply(call).unwrap()
+        let reply = self.reply(call)?;
+        let Some(text) = reply.as_str() else {
+            return Ok(items(&reply));
+        };
+        // Each line begins with the same time.
+        let time = text.split(' ').next().unwrap();
+        let lines = text.split('\n').map(|line| line.strip_prefix(time));
+        let words = lines.flat_map(|line| line.unwrap().split(' ').skip(1));
+        let words = std::iter::once(time).chain(words);
+        Ok(words.map(str::to_owned).collect())
     }
 
     /// Runs a script with several entries, and returns the line of each.
     #[track_caller]
     pub(crate) fn lines(&mut self, call: &Call) -> Vec<String> {
-        let reply = self.raw(call);
+        let reply = self.reply(call).unwrap();
         let lines = reply.as_str().unwrap().split('\n');
         lines.map(str::to_owned).collect()
     }
@@ -133,6 +134,14 @@ impl Bed {
         self.call(call).unwrap()
     }
 
+    /// Runs a script that answers with this verdict.
+    #[track_caller]
+    pub(crate) fn gets(&mut self, call: &Call, verdict: &str) -> Vec<String> {
+        let answer = self.ask(call);
+        assert_eq!(answer[1], verdict, "{call}: {answer:?}");
+        answer
+    }
+
     /// Returns the channels and payloads of what was published since the last call.
     pub(crate) fn published(&mut self) -> Vec<(String, String)> {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -145,22 +154,23 @@ impl Bed {
     }
 
     pub(crate) fn hash(&mut self, key: &str) -> BTreeMap<String, String> {
-        let reply = self.execute(&Command::new("HGETALL").arg(key)).unwrap();
-        let items = items(&reply);
-        let pairs = items.chunks(2);
-        pairs
-            .map(|pair| (pair[0].clone(), pair[1].clone()))
-            .collect()
+        self.pairs(&Command::new("HGETALL").arg(key))
     }
 
     /// Returns the members of a sorted set with their scores.
     pub(crate) fn sorted(&mut self, key: &str) -> BTreeMap<String, u64> {
         let range = Command::new("ZRANGE").arg(key).arg("0").arg("-1");
-        let reply = self.execute(&range.arg("WITHSCORES")).unwrap();
-        let items = items(&reply);
+        let pairs = self.pairs(&range.arg("WITHSCORES")).into_iter();
+        pairs
+            .map(|(member, score)| (member, score.parse().unwrap()))
+            .collect()
+    }
+
+    fn pairs(&mut self, command: &Command) -> BTreeMap<String, String> {
+        let items = items(&self.execute(command).unwrap());
         let pairs = items.chunks(2);
         pairs
-            .map(|pair| (pair[0].clone(), pair[1].parse().unwrap()))
+            .map(|pair| (pair[0].clone(), pair[1].clone()))
             .collect()
     }
 
@@ -231,23 +241,6 @@ impl Drop for Lent {
     }
 }
 
-/// Joins the lines of a reply. Each begins with the same time.
-fn in_one_line(reply: Value) -> Value {
-    let Some((first, rest)) = reply.as_str().and_then(|text| text.split_once('\n')) else {
-        return reply;
-    };
-    let time = first.split(' ').next();
-    let rest = rest.split('\n').map(|line| {
-        let (now, rest) = line.split_once(' ')?;
-        (time == Some(now)).then_some(rest)
-    });
-    let lines: Option<Vec<_>> = std::iter::once(Some(first)).chain(rest).collect();
-    lines.map_or_else(
-        || reply.clone(),
-        |lines| Value::Bulk(lines.join(" ").into()),
-    )
-}
-
 pub(crate) fn text(items: &[&str]) -> Vec<String> {
     items.iter().map(|&item| item.to_owned()).collect()
 }
@@ -274,150 +267,14 @@ fn items(reply: &Value) -> Vec<String> {
         .collect()
 }
 
-/// A lock with one owner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lock {
-    Plain,
-    Fair,
-}
-
-impl Lock {
-    fn scripts(self) -> &'static Exclusive {
-        match self {
-            Self::Plain => &REENTRANT,
-            Self::Fair => &FAIR.exclusive,
-        }
-    }
-
-    fn keys(self, names: &[&str]) -> Vec<String> {
-        let of_clients = |name: &str| (self == Self::Fair).then(|| lives(name));
-        let keys = names
-            .iter()
-            .flat_map(|name| [key(name), queue(name)].into_iter().chain(of_clients(name)));
-        keys.collect()
-    }
-
-    pub(crate) fn renew(
-        self,
-        names: &[&str],
-        by: u64,
-        owner: &str,
-        lease: u64,
-        retention: u64,
-        tokens: &[u64],
-    ) -> Call {
-        let (client, number) = parts(owner);
-        let (by, ttl, lease) = (
-            by.to_string(),
-            (lease + retention).to_string(),
-            lease.to_string(),
-        );
-        let keys = names.iter().map(|name| key(name)).collect();
-        let mut call = Call::new(&self.scripts().renew, keys, &[&by, &client, &lease, &ttl]);
-        let entries = tokens.iter();
-        let entries = entries.flat_map(|token| [number.clone(), token.to_string()]);
-        call.args.extend(entries);
-        call
-    }
-
-    pub(crate) fn force(self, name: &str, token: u64, how: &str, keep: u64) -> Call {
-        let (token, keep) = (token.to_string(), keep.to_string());
-        let args = [&*token, how, &keep, ""];
-        Call::new(&self.scripts().force, self.keys(&[name]), &args)
-    }
-}
-
-/// Arguments of `acquire`.
-#[derive(Clone, Debug)]
-pub(crate) struct Acquire<'a> {
-    pub(crate) of: Lock,
-    pub(crate) names: &'a [&'a str],
-    pub(crate) by: u64,
-    pub(crate) owner: &'a str,
-    pub(crate) attempt: &'a str,
-    pub(crate) lease: u64,
-    pub(crate) retention: u64,
-    pub(crate) register: Option<u64>,
-    pub(crate) address: &'a str,
-}
-
-impl Acquire<'_> {
-    pub(crate) fn call(&self) -> Call {
-        let all = if self.names.len() == 1 { "" } else { "all" };
-        let (by, lease) = (self.by.to_string(), self.lease.to_string());
-        let ttl = (self.lease + self.retention).to_string();
-        let register = optional(self.register);
-        let (owner, attempt, address) = (self.owner, self.attempt, self.address);
-        let args = [
-            &*by, "", &lease, &ttl, all, owner, attempt, &register, address,
-        ];
-        Call::new(&self.of.scripts().acquire, self.of.keys(self.names), &args)
-    }
-}
-
-/// Arguments of `release`.
-#[derive(Clone, Debug)]
-pub(crate) struct Release<'a> {
-    pub(crate) of: Lock,
-    pub(crate) names: &'a [&'a str],
-    pub(crate) owner: &'a str,
-    pub(crate) attempt: &'a str,
-    pub(crate) void: Option<u64>,
-    pub(crate) keep: u64,
-    pub(crate) address: &'a str,
-    /// One per name; zero where it is not known.
-    pub(crate) tokens: &'a [u64],
-}
-
-impl<'a> Release<'a> {
-    /// The release of what an attempt has of each name.
-    pub(crate) fn new(
-        names: &'a [&'a str],
-        owner: &'a str,
-        attempt: &'a str,
-        tokens: &'a [u64],
-    ) -> Self {
-        Self {
-            of: Lock::Plain,
-            names,
-            owner,
-            attempt,
-            void: None,
-            keep: 10_000,
-            address: "",
-            tokens,
-        }
-    }
-
-    pub(crate) fn call(&self) -> Call {
-        let (keep, void) = (self.keep.to_string(), optional(self.void));
-        let keys = self.of.keys(self.names);
-        let mut call = Call::new(&self.of.scripts().release, keys, &["", &keep]);
-        for &token in self.tokens {
-            let token = optional(Some(token).filter(|&token| token > 0));
-            let entry = [self.owner, self.attempt, &void, self.address, &token];
-            call.args.extend(text(&entry));
-        }
-        call
-    }
-}
-
-pub(crate) fn inspect(name: &str) -> Call {
-    Call::new(&REENTRANT.inspect, Lock::Plain.keys(&[name]), &[])
-}
-
 /// The key that decides about `name`; the names here share a slot.
 pub(crate) fn key(name: &str) -> String {
     format!("p:{{t}}{name}")
 }
 
-pub(crate) fn queue(name: &str) -> String {
-    format!("p:{{t}}{name}:q")
-}
-
-/// The key with the clients of those who wait for `name`.
-pub(crate) fn lives(name: &str) -> String {
-    format!("{}:l", key(name))
+/// The key with a part of `name`: `q` has those who wait, `l` their clients.
+pub(crate) fn part(name: &str, part: &str) -> String {
+    format!("{}:{part}", key(name))
 }
 
 /// The channels that wakes in these tests go to.
@@ -425,7 +282,7 @@ pub(crate) const CHANNELS: [&str; 2] = ["w:a", "w:b"];
 
 #[test]
 fn bed_on_a_used_engine_is_as_empty_as_the_first_one() {
-    let look = inspect("x");
+    let look = Call::new(&REENTRANT.inspect, vec![key("x"), part("x", "q")], &[]);
     let hello = Command::new("PUBLISH").arg("other").arg("hello");
     for model in Model::ALL {
         let mut bed = Bed::new(model);

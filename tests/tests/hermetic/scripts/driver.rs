@@ -2,7 +2,7 @@
 //! sent again, and copies that come late. The kind contributes its operations, and a model that
 //! says what each reply and the data have to be.
 
-use std::{convert::Infallible, fmt, ops::Range, time::Duration};
+use std::{convert::Infallible, fmt, ops::Range, thread, time::Duration};
 
 use fastrand::Rng;
 use redlatch_embedded::engine::{Condition, KeyDump, Model, ServerTime};
@@ -33,7 +33,7 @@ pub(crate) fn worlds(run: impl Fn(Model, u64)) {
     }
 }
 
-/// The model is no accomplice: checks that runs of 200 worlds notice a script with a fault.
+/// The model is no accomplice: checks that runs of 500 worlds notice a script with a fault.
 pub(crate) fn assert_noticed<K: Kind, R>(
     (script, right, wrong): (&'static Source, &str, &str),
     world: impl Fn(u64) -> World<K>,
@@ -41,7 +41,7 @@ pub(crate) fn assert_noticed<K: Kind, R>(
 ) {
     let text = script.text.replace(right, wrong);
     assert_ne!(text, script.text, "{right}");
-    let noticed = (0..200).find(|&seed| {
+    let noticed = (0..500).find(|&seed| {
         let mut world = world(seed);
         // A fault that is no script any more fails here.
         world.bed.replace(script.name, &text);
@@ -138,7 +138,18 @@ pub(crate) struct World<K: Kind> {
     numbers: u32,
     /// Whether each script first runs on a server in trouble.
     probing: bool,
+    /// How often a client has heard of a hold that it had not asked for again.
+    pub(crate) ahead: usize,
     history: Vec<Event>,
+}
+
+/// Whatever has failed, the story says where.
+impl<K: Kind> Drop for World<K> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("{}", self.story());
+        }
+    }
 }
 
 /// A line of the story. Only a failure reads it, so its text is made then.
@@ -173,6 +184,7 @@ impl<K: Kind> World<K> {
             flying: Vec::new(),
             numbers: 0,
             probing: false,
+            ahead: 0,
             history: Vec::new(),
         }
     }
@@ -312,14 +324,13 @@ impl<K: Kind> World<K> {
             self.bed.engine.set_condition(condition, false);
             let after = self.bed.dump();
             match answer {
-                Ok(answer) => assert_eq!((answer, after), calm, "{}", self.story()),
+                Ok(answer) => assert_eq!((answer, after), calm),
                 Err(error) => {
                     let refused = error.code == code || error.message.contains(code);
-                    assert!(refused, "{error}, {}", self.story());
-                    assert_eq!(after, before, "refused whole, {}", self.story());
-                    let name = call.script.name;
+                    assert!(refused, "{error}");
+                    assert_eq!(after, before, "refused whole");
                     let fits = code == "NOREPLICAS" || wants_memory;
-                    assert!(fits, "{name} on a full server, {}", self.story());
+                    assert!(fits, "{} on a full server", call.script.name);
                 }
             }
         }
@@ -334,7 +345,7 @@ impl<K: Kind> World<K> {
         A: PartialEq<B> + fmt::Debug + ?Sized,
         B: fmt::Debug + ?Sized,
     {
-        assert_eq!(found, right, "{}", self.story());
+        assert_eq!(found, right);
     }
 
     /// Checks that a reply is the server's time and these words.
@@ -348,13 +359,13 @@ impl<K: Kind> World<K> {
 
     #[track_caller]
     pub(crate) fn assert(&self, fits: bool, what: impl fmt::Display) {
-        assert!(fits, "{what}, {}", self.story());
+        assert!(fits, "{what}");
     }
 
     /// Checks that the data are those of `before`.
     #[track_caller]
     pub(crate) fn assert_unchanged(&self, before: &[KeyDump], what: &str) {
-        assert_eq!(self.bed.dump(), before, "{what}, {}", self.story());
+        assert_eq!(self.bed.dump(), before, "{what}");
     }
 
     /// Adds a line to the story.
@@ -397,6 +408,26 @@ impl<K: Kind> World<K> {
         }
     }
 
+    /// Lets a renewal come, of which the model says what it does to each name.
+    pub(crate) fn check_renewal(
+        &mut self,
+        call: &Call,
+        by: u64,
+        model: impl FnOnce(&mut K, u64) -> Vec<&'static str>,
+    ) {
+        let before = self.bed.dump();
+        let answer = self.ask(call);
+        let now = self.bed.millis();
+        let right = match now > by {
+            true => vec!["late"],
+            false => model(&mut self.kind, now),
+        };
+        self.assert_answer(&answer, &right);
+        if !right.contains(&"renewed") {
+            self.assert_unchanged(&before, "it never creates");
+        }
+    }
+
     /// Releases what a client holds, or undoes what it has given up; perhaps twice, perhaps much
     /// later.
     pub(crate) fn end_one(&mut self) {
@@ -410,6 +441,33 @@ impl<K: Kind> World<K> {
         let attempt = self.attempts.swap_remove(at);
         let void = attempt.void();
         self.dispatch_repeatedly(Request::Release(attempt, void));
+    }
+
+    /// Lets clients act and time pass. The acts of a kind are to begin an attempt, to ask again, to
+    /// disturb the others, and to look.
+    pub(crate) fn live(&mut self, rounds: u32, own: [fn(&mut Self); 4]) {
+        let [begin, again, disturb, look] = own;
+        for _ in 0..rounds {
+            match self.rng.u8(..26) {
+                0..5 => begin(self),
+                5..9 => again(self),
+                9..12 => self.deliver(),
+                12..14 => self.renew(),
+                14..17 => self.end_one(),
+                17..19 => self.end_a_holder(),
+                19..21 => disturb(self),
+                21 => look(self),
+                22 if self.rng.u8(..4) == 0 => self.pass(30_000),
+                22 | 23 => self.pass(3_000),
+                _ => self.pass(200),
+            }
+        }
+    }
+
+    fn end_a_holder(&mut self) {
+        if let Some(at) = self.any(|one| one.held.is_some()) {
+            self.end(at);
+        }
     }
 
     /// Ends everything, in any order, and lets all copies come in, also late.
@@ -439,5 +497,16 @@ impl<K: Kind> World<K> {
         let news = held.filter(|_| attempt.held.is_none());
         attempt.held = attempt.held.or(news);
         news.map(|_| attempt)
+    }
+
+    /// A message tells a client that its attempt `id` holds what `held` names, or is lost. Returns
+    /// the attempt if it did not know.
+    pub(crate) fn hear(&mut self, id: &str, held: u64) -> Option<&mut Attempt<K::What>> {
+        let lost = self.rng.u8(..3) == 0;
+        let waiter = self.attempts.iter_mut().find(|known| known.id == id);
+        let waiter = waiter.filter(|waiter| waiter.held.is_none() && !lost)?;
+        waiter.held = Some(held);
+        self.ahead += 1;
+        Some(waiter)
     }
 }

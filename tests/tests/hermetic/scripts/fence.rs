@@ -2,25 +2,28 @@
 //! copies, lost replies, resets. After every script its reply and all data are what the model says,
 //! and the mark never falls without a reset.
 
-use std::{collections::BTreeMap, convert::Infallible};
+use std::convert::Infallible;
 
 use redlatch::runtime::Command;
 use redlatch_embedded::engine::Model;
-use redlatch_lua::{FENCE, Source};
+use redlatch_lua::FENCE;
 
 use super::{
     bed::{Bed, Call, optional, text},
-    driver::{self, Kind, Request, World, assert_noticed, worlds},
+    changes::{Answer, Fence},
+    driver::{Kind, Request, World, assert_noticed, worlds},
+    exact::{Exact, KEEP, args, world},
 };
 
 #[test]
 fn fence_follows_the_model_under_lost_replies_and_late_copies() {
-    worlds(|model, seed| world(model, seed).probing(2).run());
+    worlds(|model, seed| world::<Fence>(model, seed).probing(2).run());
 }
 
 #[test]
 fn faulty_scripts_are_noticed() {
     let later = "mark[2] + 0 > token + 0";
+    let world = |seed| world::<Fence>(Model::default(), seed);
     for fault in [
         (&FENCE.set, later, "mark[2] > token"),
         (&FENCE.set, later, "mark[2] + 0 >= token + 0"),
@@ -29,7 +32,7 @@ fn faulty_scripts_are_noticed() {
         (&FENCE.raise, "'t', token)", "'t', mark[2] or token)"),
         (&FENCE.reset, "redis.call('DEL', mark_key)", ""),
     ] {
-        assert_noticed(fault, |seed| world(Model::default(), seed), World::run);
+        assert_noticed(fault, world, World::run);
     }
 }
 
@@ -62,48 +65,14 @@ fn write_that_fails_at_the_data_fails_in_each_copy() {
     }
 }
 
-/// An operation and its token.
-type What = (Verb, u64);
-
-/// An operation as its client knows it.
-type Operation = driver::Attempt<What>;
-
-#[derive(Clone, Debug)]
-enum Verb {
-    Set(String, Option<u64>),
-    Delete,
-    Raise,
-    Read,
-    Reset,
-}
-
-/// What an operation came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ran {
-    Written,
-    Refused,
-}
-
-/// One fence, with a memory of every operation that ever ran.
-#[derive(Default)]
-struct Fence {
-    mark: Option<u64>,
-    /// The data, and when they expire in ms.
-    data: Option<(String, Option<u64>)>,
-    operations: BTreeMap<String, Ran>,
-}
-
-fn world(model: Model, seed: u64) -> World<Fence> {
-    World::new(Bed::new(model), seed, Fence::default())
-}
-
 impl Kind for Fence {
-    type What = What;
+    type What = Call;
     type Other = Infallible;
 
-    fn act(world: &mut World<Self>, request: Request<What>) {
-        let (operation, by) = request.change();
-        world.operate(&operation, by);
+    fn act(world: &mut World<Self>, request: Request<Call>) {
+        let ((change, by), before) = (request.change(), world.kind.mark);
+        let reset = world.arrive(&change, by).words[0] == "reset";
+        world.assert(reset || world.kind.mark >= before, "it fell");
     }
 
     fn ends(world: &mut World<Self>) -> Vec<u64> {
@@ -117,17 +86,21 @@ impl Kind for Fence {
         let gone = world.bed.execute(&there).unwrap().as_str().is_none();
         let now = world.bed.millis();
         let ends = world.kind.data.as_ref().and_then(|(_, ends)| *ends);
-        if let Some(ends) = ends {
-            assert!(!gone || now + 1 >= ends, "{}", world.story());
-            assert!(gone || now <= ends + 1, "{}", world.story());
-            if gone {
-                world.kind.data = None;
-            }
+        let in_time = ends.is_none_or(|ends| now <= ends + 1);
+        world.assert(gone || in_time, "the data outlive their end");
+        if gone && ends.is_some_and(|ends| now + 1 >= ends) {
+            world.kind.data = None;
         }
     }
 
     fn wants_memory(call: &Call, answer: &[String]) -> bool {
         call.script.name != "fence/reset" && answer[1] == "written"
+    }
+}
+
+impl Exact for Fence {
+    fn answer(&mut self, call: &Call, micros: u64) -> Answer {
+        self.reply(call.script.name, args(call), micros)
     }
 }
 
@@ -138,7 +111,7 @@ impl World<Fence> {
                 0..8 => self.begin_one(),
                 8..12 => self.insist(),
                 12..15 => self.deliver(),
-                15 => self.look(),
+                15 => drop(self.follow(&Call::new(&FENCE.look, text(&[MARK]), &[]))),
                 16 if self.rng.u8(..4) == 0 => self.pass(40_000),
                 16..18 => self.pass(3_000),
                 _ => self.pass(100),
@@ -149,54 +122,23 @@ impl World<Fence> {
 
     fn begin_one(&mut self) {
         let number = self.number();
-        let verb = match self.rng.u8(..12) {
-            0..6 => {
-                let ttl = (self.rng.u8(..3) == 0).then(|| self.rng.u64(1_000..20_000));
-                Verb::Set(format!("v{number}"), ttl)
-            }
-            6..8 => Verb::Delete,
-            8 => Verb::Raise,
-            9..11 => Verb::Read,
-            _ => Verb::Reset,
-        };
+        let id = format!("c{}:{number}", self.rng.u8(..2));
         // Some have fewer digits than others, and some are as long as tokens are.
         let base = [0, 98, 1_700_000_000_000_000][self.rng.usize(..3)];
-        let id = format!("c{}:{number}", self.rng.u8(..2));
-        let token = base + self.rng.u64(1..5);
-        self.begin(id, (verb, token));
-    }
-
-    fn operate(&mut self, operation: &Operation, by: u64) {
-        let before = (self.bed.dump(), self.kind.mark);
-        let answer = self.ask(&call(operation, by));
-        let now = self.bed.millis();
-        let known = self.kind.operations.get(&operation.id).copied();
-        let verdict = match known {
-            _ if now > by => text(&["late"]),
-            Some(Ran::Written) => text(&["already"]),
-            Some(Ran::Refused) => {
-                let mark = self.kind.mark.unwrap_or(operation.what.1);
-                text(&["fenced", &mark.to_string()])
-            }
-            None => self.kind.run(operation, now),
+        let token = (base + self.rng.u64(1..5)).to_string();
+        let ttl = (self.rng.u8(..3) == 0).then(|| self.rng.u64(1_000..20_000));
+        let (value, ttl, keep) = (format!("v{number}"), optional(ttl), KEEP.to_string());
+        let write: [&str; 7] = ["0", &id, &token, &keep, "", &value, &ttl];
+        let reset: [&str; 3] = ["0", &id, &keep];
+        let (script, args) = match self.rng.u8(..12) {
+            0..6 => (&FENCE.set, &write[..]),
+            6..8 => (&FENCE.delete, &write[..5]),
+            8 => (&FENCE.raise, &write[..5]),
+            9..11 => (&FENCE.eval, &write[..5]),
+            _ => (&FENCE.reset, &reset[..]),
         };
-        self.assert_answer(&answer, &verdict);
-        let reset = matches!(operation.what.0, Verb::Reset);
-        if !reset {
-            assert!(self.kind.mark >= before.1, "it fell, {}", self.story());
-        }
-        if known.is_some() || now > by {
-            self.assert_unchanged(&before.0, "a copy writes");
-        }
-    }
-
-    fn look(&mut self) {
-        let answer = self.inspect(&Call::new(&FENCE.look, text(&[MARK]), &[]));
-        let right = match self.kind.mark {
-            Some(mark) => text(&["mark", &mark.to_string()]),
-            None => text(&["unset"]),
-        };
-        self.assert_answer(&answer, &right);
+        let call = Call::new(script, text(&[DATA, MARK, OPERATIONS]), args);
+        self.begin(id, call);
     }
 
     fn check_data(&mut self) {
@@ -215,57 +157,6 @@ impl World<Fence> {
     }
 }
 
-impl Fence {
-    /// Runs an operation for the first time.
-    fn run(&mut self, operation: &Operation, now: u64) -> Vec<String> {
-        let id = operation.id.clone();
-        if let Verb::Reset = operation.what.0 {
-            self.operations.insert(id, Ran::Written);
-            return text(&["reset", &optional(self.mark.take())]);
-        }
-        if let Some(mark) = self.mark.filter(|&mark| mark > operation.what.1) {
-            self.operations.insert(id, Ran::Refused);
-            return text(&["fenced", &mark.to_string()]);
-        }
-        self.operations.insert(id, Ran::Written);
-        self.mark = Some(operation.what.1);
-        match &operation.what.0 {
-            Verb::Set(value, ttl) => {
-                self.data = Some((value.clone(), ttl.map(|ttl| now + ttl)));
-            }
-            Verb::Delete => self.data = None,
-            Verb::Read => {
-                let data = self.data.as_ref();
-                return text(&["written", data.map_or("", |(data, _)| data)]);
-            }
-            Verb::Raise | Verb::Reset => {}
-        }
-        text(&["written"])
-    }
-}
-
-fn call(operation: &Operation, by: u64) -> Call {
-    let (script, own): (&'static Source, Vec<String>) = match &operation.what.0 {
-        Verb::Set(value, ttl) => (&FENCE.set, vec![value.clone(), optional(*ttl)]),
-        Verb::Delete => (&FENCE.delete, vec![]),
-        Verb::Raise => (&FENCE.raise, vec![]),
-        Verb::Read => (&FENCE.eval, vec![]),
-        Verb::Reset => (&FENCE.reset, vec![]),
-    };
-    let (by, keep) = (by.to_string(), KEEP.to_string());
-    let token = operation.what.1.to_string();
-    let args = match operation.what.0 {
-        Verb::Reset => vec![&*by, &operation.id, &keep],
-        _ => vec![&*by, &operation.id, &token, &keep, ""],
-    };
-    let mut call = Call::new(script, text(&[DATA, MARK, OPERATIONS]), &args);
-    call.args.extend(own);
-    call
-}
-
 const DATA: &str = "{t}x";
 const MARK: &str = "p:{t}x:f";
 const OPERATIONS: &str = "p:{t}x:fo";
-
-/// How long operations are remembered, in ms.
-const KEEP: u64 = 30_000;

@@ -1,22 +1,27 @@
-//! Random interleavings: two owners, one to three attempts each, on one to three names, with
-//! replies that are lost, requests that are sent again, and copies that come late. After every
-//! script its reply and all data are what the model says.
+//! Random interleavings on plain and fair locks: three clients, ten attempts, one to three names,
+//! with replies that are lost, requests that are sent again, and copies that come late. After every
+//! script its reply, all data and what is published are what the model says.
 
 use std::{collections::BTreeMap, convert::Infallible, time::Duration};
 
 use fastrand::Rng;
 use redlatch_embedded::engine::Model;
+use redlatch_lua::FAIR;
 
 use super::{
-    bed::{self, Acquire, Bed, CHANNELS, Call, Release, text},
-    driver::{Attempt, Kind, Request, World, seeds, worlds},
-    model::{Found, Lock},
+    bed::{Bed, Call, key, part, text},
+    calls::{Ask, Of, RETENTION},
+    driver::{Attempt, Kind, Request, World, assert_noticed, seeds, worlds},
+    model::Name,
+    queue::{Queue, client, client_of},
 };
 
 // L1, L2
 #[test]
 fn one_name_follows_the_model_under_lost_replies_and_late_copies() {
-    worlds(|model, seed| world(model, seed, 1).probing(4).run());
+    worlds(|model, seed| {
+        world(Of::Plain, model, seed, 1).probing(4).run();
+    });
 }
 
 // L41
@@ -24,52 +29,89 @@ fn one_name_follows_the_model_under_lost_replies_and_late_copies() {
 fn several_names_are_taken_all_or_none() {
     for names in [2, 3] {
         for seed in seeds() {
-            let world = world(Model::ALL[seed as usize % 3], seed, names);
+            let world = world(Of::Plain, Model::ALL[seed as usize % 3], seed, names);
             world.probing(2).run();
         }
     }
 }
 
-const NAMES: [&str; 3] = ["x", "y", "z"];
+// L23
+#[test]
+fn fair_lock_follows_the_model_under_lost_replies_and_late_copies() {
+    let (mut grants, mut ahead) = (0, 0);
+    for model in Model::ALL {
+        for seed in seeds() {
+            let (all, heard) = world(Of::Fair, model, seed, 1).run();
+            grants += all;
+            ahead += heard;
+        }
+    }
+    println!("{grants} grants, {ahead} of them ahead");
+    let runs = seeds().count();
+    assert!(
+        ahead > runs * 3,
+        "hardly anything was granted ahead: {ahead}"
+    );
+    assert!(grants > runs * 20, "hardly anything was granted: {grants}");
+}
 
-/// How long a token is kept, in ms.
-const RETENTION: u64 = 10_000;
+#[test]
+fn grant_that_its_waiter_is_not_told_of_is_noticed() {
+    let told = "if p and string.sub(p, 1, 16) == token then";
+    let fault = (&FAIR.exclusive.acquire, told, "if false then");
+    let world = |seed| world(Of::Fair, Model::default(), seed, 1);
+    assert_noticed(fault, world, World::run);
+}
+
+const NAMES: [&str; 3] = ["x", "y", "z"];
 
 /// What an acquisition is for.
 #[derive(Clone, Debug)]
 struct What {
-    owner: &'static str,
-    address: String,
-    names: Vec<usize>,
-    lease: u64,
-    register: Option<u64>,
+    ask: Ask,
+    /// Whether a copy may have registered a waiter.
     registered: bool,
     /// What its client knows to hold of each name; zero where it is not known.
     tokens: Vec<u64>,
 }
 
 /// Locks that one script may take together.
-struct Plain {
-    locks: Vec<Lock>,
-    /// The greatest token there ever was, by name.
-    tokens: [u64; 3],
+struct Locks {
+    of: Of,
+    names: Vec<Name>,
+    grants: usize,
 }
 
-fn world(model: Model, seed: u64, names: usize) -> World<Plain> {
-    let kind = Plain {
-        locks: vec![Lock::default(); names],
-        tokens: [0; 3],
+fn world(of: Of, model: Model, seed: u64, names: usize) -> World<Locks> {
+    let names = NAMES.into_iter().take(names).map(|name| Name {
+        name,
+        fair: of == Of::Fair,
+        ..Name::default()
+    });
+    let kind = Locks {
+        of,
+        names: names.collect(),
+        grants: 0,
     };
     World::new(Bed::new(model), seed, kind)
 }
 
-impl Kind for Plain {
+impl Locks {
+    fn named(&mut self, name: &str) -> &mut Name {
+        let mut names = self.names.iter_mut();
+        names.find(|other| other.name == name).unwrap()
+    }
+}
+
+impl Kind for Locks {
     type What = What;
     type Other = Infallible;
 
     fn draw(rng: &mut Rng, what: &mut What) {
-        what.register = rng.bool().then(|| rng.u64(100..=5_000));
-        what.registered |= what.register.is_some();
+        if what.ask.of == Of::Plain {
+            what.ask.register = rng.bool().then(|| rng.u64(100..=5_000));
+        }
+        what.registered |= what.ask.register.is_some();
     }
 
     fn act(world: &mut World<Self>, request: Request<What>) {
@@ -83,18 +125,17 @@ impl Kind for Plain {
 
     /// Of one of the names.
     fn ends(world: &mut World<Self>) -> Vec<u64> {
-        let at = world.rng.usize(..world.kind.locks.len());
-        let lock = &world.kind.locks[at];
-        let ends = lock.hold.iter().map(|hold| hold.until);
-        let ends = ends.chain(lock.spent.until());
-        ends.chain(lock.waiters.values().copied()).collect()
+        let at = world.rng.usize(..world.kind.names.len());
+        let name = &world.kind.names[at];
+        let hold = name.lock.hold.iter().map(|hold| hold.until);
+        let ends = hold.chain(name.lock.spent.until());
+        let ends = ends.chain(name.waiters.values().copied());
+        ends.chain(name.queue.ends()).collect()
     }
 
     fn passed(world: &mut World<Self>) {
-        for (lock, name) in world.kind.locks.iter_mut().zip(NAMES) {
-            if world.bed.ttl(&bed::key(name)).is_none() {
-                lock.forget();
-            }
+        for at in 0..world.kind.names.len() {
+            world.expire(at);
         }
         world.check_data();
     }
@@ -104,339 +145,344 @@ impl Kind for Plain {
     }
 }
 
-impl World<Plain> {
-    fn run(mut self) {
-        for _ in 0..80 {
-            self.step();
-        }
+impl World<Locks> {
+    /// Returns how many were granted, and how many of them ahead.
+    fn run(mut self) -> (usize, usize) {
+        let rounds = if self.kind.of == Of::Fair { 300 } else { 100 };
+        let own = [Self::begin_one, Self::ask_again, Self::force, Self::look];
+        self.live(rounds, own);
+        let told = (self.kind.grants, self.ahead);
         self.leave_nothing();
-    }
-
-    fn step(&mut self) {
-        match self.rng.u8(..20) {
-            0..4 => self.begin_one(),
-            4..6 => self.send_again(),
-            6..9 => self.deliver(),
-            9..11 => self.renew(),
-            11..14 => self.end_one(),
-            14 => self.force(),
-            15 => self.look(),
-            16 if self.rng.u8(..4) == 0 => self.pass(30_000),
-            16..18 => self.pass(3_000),
-            _ => self.pass(200),
-        }
+        told
     }
 
     /// Ends everything, in any order, and lets all copies come in, also late; then nothing may be
     /// left.
     fn leave_nothing(&mut self) {
         self.wind_up();
-        let keys: Vec<_> = self.names().map(bed::key).collect();
-        for (name, key) in NAMES.into_iter().zip(keys) {
-            let left = self.bed.hash(&key);
-            if let Some(attempts) = left.get("h") {
-                // An undo passes on that the hold before was never given back.
-                let nobody = [" ", " - ", " = "].contains(&attempts.as_str());
-                assert!(nobody, "a ghost holds: {left:?}, {}", self.story());
-            }
-            assert_eq!(self.living_on_server(name), Vec::<String>::new());
+        let now = self.bed.millis();
+        for name in self.kind.names.iter().filter(|name| !name.fair) {
+            let held = name.lock.hold.iter().flat_map(|hold| &hold.attempts);
+            // An undo passes on that the hold before was never given back.
+            let ghosts = held.filter(|attempt| !["-", "="].contains(&attempt.as_str()));
+            assert_eq!(Vec::from_iter(ghosts), Vec::<&String>::new());
+            assert!(name.waiters.values().all(|until| *until <= now));
         }
         self.bed.pass(Duration::from_millis(2 * RETENTION));
         self.assert_unchanged(&[], "something is left");
     }
 
-    /// Starts an acquisition, if its owner has fewer than three.
     fn begin_one(&mut self) {
-        let side = self.rng.usize(..2);
-        let owner = ["a:1", "b:1"][side];
-        let has = self
-            .attempts
-            .iter()
-            .filter(|attempt| attempt.what.owner == owner);
-        if has.count() >= 3 {
+        if self.attempts.len() > 9 {
             return;
         }
-        let number = self.number();
-        let id = format!("{}:{number}", ["a", "b"][side]);
-        let mut names: Vec<_> = (0..self.kind.locks.len()).collect();
-        self.rng.shuffle(&mut names);
-        names.truncate(self.rng.usize(1..=self.kind.locks.len()));
-        names.sort_unstable();
-        let what = What {
-            address: format!("PUBLISH {} {number}", CHANNELS[side]),
-            owner,
-            tokens: vec![0; names.len()],
-            names,
-            lease: [50, 400, 2_000, 9_000][self.rng.usize(..4)],
-            register: None,
-            registered: false,
+        let (of, n) = (self.kind.of, u64::from(self.number()));
+        let own = match self.rng.u8(..4) {
+            1.. if of == Of::Fair => 1_000 + n,
+            _ => 1,
         };
-        self.begin(id, what);
+        let owner = format!("{}:{own}", ["a", "b", "c"][self.rng.usize(..3)]);
+        let mut names = NAMES[..self.kind.names.len()].to_vec();
+        self.rng.shuffle(&mut names);
+        names.truncate(self.rng.usize(1..=names.len()));
+        names.sort_unstable();
+        let lease = match self.rng.usize(..8) {
+            at @ 0..4 => [50, 400, 2_000, 9_000][at],
+            _ => self.rng.u64(50..9_000),
+        };
+        let ask = Ask::new(of, &self.bed, &owner, n);
+        let mut ask = ask.names(&names).lease(lease).waiting();
+        match self.rng.u8(..8) {
+            _ if of == Of::Plain => {}
+            0 => (ask.register, ask.address) = (None, String::new()),
+            1 => ask.address = ask.address.replace("PUBLISH", "NONE"),
+            2..=4 => {}
+            _ => ask = ask.ordered(),
+        }
+        let what = What {
+            registered: false,
+            tokens: vec![0; names.len()],
+            ask,
+        };
+        self.begin(what.ask.attempt.clone(), what);
+    }
+
+    /// The waiter that was called asks, or whose grant was not heard of, or anybody.
+    fn ask_again(&mut self) {
+        let name = &self.kind.names[0];
+        let (queue, hold) = (name.queue.clone(), name.lock.hold.clone());
+        let due = self.any(|one| {
+            let holds = hold
+                .as_ref()
+                .is_some_and(|hold| hold.attempts.contains(&one.id));
+            one.held.is_none() && (holds || queue.is_called(&one.what.ask.address))
+        });
+        match due.filter(|_| self.rng.u8(..4) > 0) {
+            Some(at) => self.send(at),
+            None => self.send_again(),
+        }
     }
 
     fn acquire(&mut self, attempt: &Attempt<What>, by: u64) {
-        let what = &attempt.what;
-        let names: Vec<_> = what.names.iter().map(|&at| NAMES[at]).collect();
-        let call = Acquire {
-            of: bed::Lock::Plain,
-            names: &names,
-            by,
-            owner: what.owner,
-            attempt: &attempt.id,
-            lease: what.lease,
-            retention: RETENTION,
-            register: what.register,
-            address: &what.address,
-        };
+        let mut ask = attempt.what.ask.clone();
+        ask.by = by;
+        if ask.of == Of::Fair {
+            self.nobody_is_passed_over(&ask);
+        }
         let before = self.bed.dump();
-        let answer = self.ask(&call.call());
-        let right = self.expected_grant(attempt, by);
+        let answer = self.ask(&ask.call());
+        let right = self.expected_answer(&ask);
         self.assert_answer(&answer, &right);
-        if answer[1] != "granted" && (answer[1] != "busy" || what.register.is_none()) {
+        let granted = answer[1] == "granted";
+        let waits = answer[1] == "busy" && (ask.of == Of::Fair || ask.register.is_some());
+        if !granted && !waits {
             self.assert_unchanged(&before, "nothing is written");
         }
-        let tokens = answer[2..].chunks(4).filter(|_| answer[1] == "granted");
-        let tokens: Vec<u64> = tokens.map(|item| item[1].parse().unwrap()).collect();
-        if let Some(client) = self.told(&attempt.id, tokens.first().copied()) {
-            client.what.tokens = tokens;
+        self.kind.grants += usize::from(granted);
+        let client = self.answered(&attempt.id);
+        match client.filter(|client| client.held.is_none()) {
+            Some(client) if granted => {
+                let tokens = answer[2..].chunks_exact(4).map(|item| &item[1]);
+                client.what.tokens = tokens.map(|token| token.parse().unwrap()).collect();
+                client.held = client.what.tokens.first().copied();
+            }
+            // It was a try.
+            Some(_) if ask.address.is_empty() => {
+                self.attempts.retain(|known| known.id != attempt.id);
+            }
+            _ => {}
         }
     }
 
-    fn expected_grant(&mut self, attempt: &Attempt<What>, by: u64) -> Vec<String> {
-        let what = &attempt.what;
-        let now = self.bed.millis();
-        if now > by {
+    fn expected_answer(&mut self, ask: &Ask) -> Vec<String> {
+        let time = self.bed.now;
+        if time.millis() > ask.by {
             return text(&["late"]);
         }
-        for (i, &at) in what.names.iter().enumerate() {
-            match self.kind.locks[at].find(now, what.owner, &attempt.id) {
-                Found::Void => return text(&["void"]),
-                Found::Busy { remaining, holder } => {
-                    if let Some(span) = what.register {
-                        let waiters = &mut self.kind.locks[at].waiters;
-                        waiters.insert(what.address.clone(), now + span);
-                    }
-                    let (i, remaining) = ((i + 1).to_string(), remaining.to_string());
-                    return text(&["busy", &i, &remaining, &holder]);
-                }
-                Found::Free => {}
+        for (i, name) in (1..).zip(&ask.names) {
+            if let Some(answer) = self.kind.named(name).look(time, i, ask) {
+                return answer;
             }
         }
-        let mut reply = text(&["granted"]);
-        for &at in &what.names {
-            let (micros, limits) = (self.bed.now.micros(), (by, what.lease));
-            let lock = &mut self.kind.locks[at];
-            lock.waiters.remove(&what.address);
-            let fresh = lock.live(now).is_none();
-            let granted = lock.grant(now, micros, what.owner, &attempt.id, limits);
-            let rises = granted.token > self.kind.tokens[at];
-            self.assert(!fresh || rises, "tokens rise");
-            self.kind.tokens[at] = granted.token;
-            reply.extend(granted.words());
+        let mut answer = text(&["granted"]);
+        for name in &ask.names {
+            let (granted, placed) = self.kind.named(name).take(time, ask);
+            answer.extend(granted.words());
+            answer.extend(placed.then(|| "1".to_owned()));
         }
-        reply
+        answer
+    }
+
+    /// By the data alone: if this request is granted what is free, nobody alive is in front of it.
+    fn nobody_is_passed_over(&mut self, ask: &Ask) {
+        let now = self.bed.millis();
+        let name = &self.kind.names[0];
+        if name.lock.live(now).is_some() || now > ask.by {
+            return;
+        }
+        let mut queue = Queue::read(&mut self.bed, name.name, "q");
+        if let Some(register) = ask.register {
+            // Its own client lives, since it asks.
+            let own = client(&ask.address).to_owned();
+            queue.lives.insert(own, now + register);
+        }
+        if let Some((first, _)) = queue.first(now).filter(|(first, _)| *first != ask.address) {
+            let denied = name.clone().look(self.bed.now, 1, ask);
+            assert!(denied.is_some(), "{first} came first: {ask:?}");
+        }
     }
 
     fn renewal(&mut self, attempt: &Attempt<What>, by: u64, lease: u64) {
-        let what = &attempt.what;
-        let names: Vec<_> = what.names.iter().map(|&at| NAMES[at]).collect();
-        let call = bed::Lock::Plain.renew(&names, by, what.owner, lease, RETENTION, &what.tokens);
-        let before = self.bed.dump();
-        let answer = self.ask(&call);
-        let now = self.bed.millis();
-        let right = if now > by {
-            vec!["late"]
-        } else {
-            let held = what.names.iter().zip(&what.tokens);
-            let verdicts = held.map(|(&at, &token)| {
-                let lock = &mut self.kind.locks[at];
-                lock.renew(now, what.owner, lease, token)
-            });
-            verdicts.collect()
-        };
-        self.assert_answer(&answer, &right);
-        if !answer.iter().any(|item| item == "renewed") {
-            self.assert_unchanged(&before, "it never creates");
-        }
+        let What { ask, tokens, .. } = &attempt.what;
+        self.check_renewal(&ask.renew(by, lease, tokens), by, |kind, now| {
+            let held = ask.names.iter().zip(tokens);
+            held.map(|(name, &token)| {
+                let lock = &mut kind.named(name).lock;
+                lock.renew(now, &ask.owner, lease, token)
+            })
+            .collect()
+        });
     }
 
-    /// Returns, now and then, a waiter of the other owner that is to ask right behind a release.
-    fn successor(&mut self, owner: &str) -> Option<String> {
-        let waits = |one: &Attempt<What>| one.what.owner != owner && one.held.is_none();
-        let next = self.any(waits).filter(|_| self.rng.bool())?;
-        Some(format!("+{}", self.attempts[next].what.address))
+    /// Returns whom a release takes out of the queue: the waiter itself if it may be there, or, of
+    /// a plain lock, one of another owner that is to ask right behind it.
+    fn leaving(&mut self, attempt: &Attempt<What>, void: Option<u64>) -> String {
+        let What {
+            ask, registered, ..
+        } = &attempt.what;
+        let fair = ask.of == Of::Fair;
+        let left = fair && attempt.held.is_some() && void.is_none();
+        if *registered && !left {
+            return ask.address.clone();
+        }
+        let waits = |one: &Attempt<What>| one.what.ask.owner != ask.owner && one.held.is_none();
+        match self.any(waits).filter(|_| !fair && self.rng.bool()) {
+            Some(next) => format!("+{}", self.attempts[next].what.ask.address),
+            None => String::new(),
+        }
     }
 
     fn release(&mut self, attempt: &Attempt<What>, void: Option<u64>) {
-        let what = &attempt.what;
-        let names: Vec<_> = what.names.iter().map(|&at| NAMES[at]).collect();
-        let successor = self.successor(what.owner);
-        let address = match &successor {
-            _ if what.registered => &what.address,
-            Some(next) => next,
-            None => "",
-        };
-        let call = Release {
-            of: bed::Lock::Plain,
-            names: &names,
-            owner: what.owner,
-            attempt: &attempt.id,
-            void,
-            keep: RETENTION,
-            address,
-            tokens: &what.tokens,
-        };
-        let answer = self.ask(&call.call());
-        let published = self.bed.published();
-        let now = self.bed.millis();
-        let (mut expected, mut wakes) = (Vec::new(), Vec::new());
-        for (&at, &token) in what.names.iter().zip(&what.tokens) {
-            let lock = &mut self.kind.locks[at];
-            let (verdict, left) = lock.release(now, what.owner, &attempt.id, void, token);
-            let share = (attempt.id.clone(), token);
-            match verdict {
-                "already" => assert!(lock.in_time.contains(&share), "it was not in time"),
-                "revoked" if token != 0 => assert!(lock.ever_forced.contains(&token)),
-                _ => {}
-            }
-            expected.extend([verdict.to_owned(), left.to_string()]);
-            match address.strip_prefix('+') {
-                None => drop(lock.waiters.remove(address)),
-                Some(next) if verdict == "released" && lock.live(now).is_none() => {
-                    lock.waiters.remove(next);
-                }
-                Some(_) => {}
-            }
-            let woken = (lock.live(now).is_none()).then(|| lock.wake(now)).flatten();
-            if let Some(who) = woken {
-                let wake = wake(&who, NAMES[at]);
-                expected.extend([wake.0.clone(), lock.waiters.len().to_string()]);
-                wakes.push(wake);
-            }
+        let What { ask, tokens, .. } = &attempt.what;
+        let address = self.leaving(attempt, void);
+        let answer = self.ask(&ask.release(tokens, void, &address));
+        let time = self.bed.now;
+        let mut right = Vec::new();
+        for (name, &token) in ask.names.iter().zip(tokens) {
+            let name = self.kind.named(name);
+            right.extend(name.release(time, ask, void, &address, token));
         }
-        self.assert_answer(&answer, &expected);
-        // One living waiter is woken.
-        self.assert_eq(&published, &wakes);
+        self.assert_answer(&answer, &right);
+        if let [.., word, granted, notice] = &answer[..]
+            && word == "granted"
+            && client_of(granted) == client_of(&ask.owner)
+        {
+            self.hear_of(granted, notice);
+        }
     }
 
     fn force(&mut self) {
-        let at = self.rng.usize(..self.kind.locks.len());
-        let older = self.rng.u64(..3);
-        let token = self.kind.tokens[at].saturating_sub(older / 2);
+        let at = self.rng.usize(..self.kind.names.len());
+        let older = self.rng.u64(..3) / 2;
         let how = ["now", "after"][self.rng.usize(..2)];
-        let call = bed::Lock::Plain.force(NAMES[at], token, how, RETENTION);
-        let answer = self.ask(&call);
-        let published = self.bed.published();
-        let now = self.bed.millis();
-        let lock = &mut self.kind.locks[at];
-        let verdict = lock.force(now, token, how);
-        let woken = match (verdict, how) {
-            ("done", "now") => lock.wake(now),
-            _ => None,
-        };
-        let wake = woken.map(|who| wake(&who, NAMES[at]));
-        let mut right = vec![verdict.to_owned()];
-        if let Some((channel, _)) = &wake {
-            right.extend([channel.clone(), lock.waiters.len().to_string()]);
-        }
+        let name = &mut self.kind.names[at];
+        let token = name.lock.greatest.saturating_sub(older);
+        let right = name.force(self.bed.now, token, how);
+        let ask = Ask::new(self.kind.of, &self.bed, "a:1", 0);
+        let answer = self.ask(&ask.names(&NAMES[at..=at]).force(token, how));
         self.assert_answer(&answer, &right);
-        self.assert_eq(&published, &Vec::from_iter(wake));
         self.check_data();
     }
 
     fn look(&mut self) {
-        let at = self.rng.usize(..self.kind.locks.len());
-        let answer = self.inspect(&bed::inspect(NAMES[at]));
+        let at = self.rng.usize(..self.kind.names.len());
+        let ask = Ask::new(self.kind.of, &self.bed, "a:1", 0);
+        let answer = self.inspect(&ask.names(&NAMES[at..=at]).inspect());
         let now = self.bed.millis();
-        let lock = &self.kind.locks[at];
-        let Some(hold) = lock.live(now) else {
+        let name = &self.kind.names[at];
+        let Some(hold) = name.lock.live(now) else {
             return self.assert_answer(&answer, &["free"]);
         };
-        let waiters = lock.waiters.values().filter(|&&until| until >= now);
+        // One of a fair lock counts until a script removes it.
+        let living = name.waiters.values().filter(|&&until| until >= now);
+        let waiters = living.count() + name.queue.members.len();
         let right = [
             "held",
             &hold.owner,
             &hold.attempts.len().to_string(),
             &hold.token.to_string(),
             &(hold.until - now).to_string(),
-            &waiters.count().to_string(),
+            &waiters.to_string(),
         ];
         self.assert_answer(&answer, &right);
     }
 
-    /// Compares what is stored with what the model says.
-    fn check_data(&mut self) {
-        for (at, name) in self.names().enumerate() {
-            let hash = self.bed.hash(&bed::key(name));
-            self.check_hash(at, &hash);
-            self.check_ends(at, hash.is_empty());
+    /// What the server has forgotten may be forgotten.
+    fn expire(&mut self, at: usize) {
+        let now = self.bed.millis();
+        let name = &mut self.kind.names[at];
+        if self.bed.ttl(&key(name.name)).is_none() {
+            assert!(name.lock.live(now).is_none(), "it forgets a hold");
+            assert!(name.queue.flag <= Some(now), "it forgets that some wait");
+            name.forget();
+        }
+        let queue = &mut name.queue;
+        if self.bed.sorted(&part(name.name, "q")).is_empty() {
+            let lives = |who: &str| queue.lives.get(client(who)) > Some(&now);
+            let left = queue.members.iter().any(|(who, _)| lives(who));
+            assert!(!left, "it forgets who waits");
+            queue.members.clear();
+        }
+        if self.bed.sorted(&part(name.name, "l")).is_empty() {
+            let left = queue.lives.values().any(|until| *until > now);
+            assert!(!left, "it forgets who lives");
+            queue.lives.clear();
         }
     }
 
-    fn check_hash(&self, at: usize, hash: &BTreeMap<String, String>) {
-        let lock = &self.kind.locks[at];
-        let field = |name: &str| hash.get(name).map(String::as_str);
-        if hash.is_empty() {
+    /// Compares what is stored and what was published with what the model says.
+    fn check_data(&mut self) {
+        let mut right = Vec::new();
+        for (at, name) in NAMES.into_iter().enumerate().take(self.kind.names.len()) {
+            let fields = self.bed.hash(&key(name));
+            self.check_fields(at, &fields);
+            if self.kind.of == Of::Fair {
+                let queue = Queue::read(&mut self.bed, name, "q");
+                assert_eq!(queue, self.kind.names[at].queue);
+            } else {
+                self.check_waiters(at);
+            }
+            // Panics where a key has no end.
+            let all = [key(name), part(name, "q"), part(name, "l")];
+            for key in all {
+                let _ = self.bed.ttl(&key);
+            }
+            right.append(&mut self.kind.names[at].messages);
+        }
+        // Nobody listens on the third client's channel.
+        right.retain(|(channel, _)| channel != "w:c");
+        let published = self.bed.published();
+        assert_eq!(published, right);
+        for (channel, message) in published {
+            // A grant reaches the waiter, or does not.
+            if let Some((waiter, notice)) = message.rsplit_once(" g") {
+                let n = waiter.rsplit(' ').next().unwrap();
+                self.hear_of(&format!("{}:{n}", channel.replace("w:", "")), notice);
+            }
+        }
+    }
+
+    fn check_fields(&self, at: usize, fields: &BTreeMap<String, String>) {
+        if fields.is_empty() {
             return;
         }
-        assert_eq!(field("k"), Some("lock:1"));
-        let token = lock.last_token.map(|token| token.to_string());
-        self.assert_eq(&field("t"), &token.as_deref());
-        let owner = lock.hold.as_ref().map(|hold| hold.owner.as_str());
-        self.assert_eq(&field("o"), &owner);
-        let until = lock.hold.as_ref().map(|hold| format!("{:013}", hold.until));
-        self.assert_eq(&field("u"), &until.as_deref());
-        let attempts = field("h").map(|attempts| {
-            let mut attempts: Vec<_> = attempts.split_whitespace().collect();
-            attempts.sort_unstable();
-            attempts
+        let fair = self.kind.of == Of::Fair;
+        let (kind, known) = match fair {
+            true => ("fair:1", "kohtuzfnbvyp"),
+            false => ("lock:1", "kohtuzfnbv"),
+        };
+        assert_eq!(fields["k"], kind);
+        let stored = ["t", "o", "u", "h", "v"].map(|name| {
+            let mut words: Vec<_> = fields.get(name)?.split(' ').collect();
+            if name == "h" {
+                words.retain(|word| !word.is_empty());
+                words.sort_unstable();
+            }
+            Some(words.join(" "))
         });
-        let held = lock.hold.as_ref();
-        let held = held.map(|hold| hold.attempts.iter().map(String::as_str).collect::<Vec<_>>());
-        self.assert_eq(&attempts, &held);
-        let spent = field("v").unwrap_or_default();
-        self.assert_eq(&spent, &lock.spent.to_string());
-        for name in hash.keys() {
-            assert!("kohtuzfnbv".contains(name.as_str()), "{name} in {hash:?}");
+        let right = self.kind.names[at].lock.fields();
+        assert_eq!(stored, right.map(|(_, text)| text), "t, o, u, h, v");
+        for name in fields.keys() {
+            assert!(known.contains(name.as_str()), "{name} in {fields:?}");
         }
     }
 
-    /// Every key has an end, and none before that of what lives in it.
-    fn check_ends(&mut self, at: usize, gone: bool) {
+    /// No key ends before what lives in it, and those who wait for a plain lock are known.
+    fn check_waiters(&mut self, at: usize) {
         let now = self.bed.millis();
-        let (key, queue) = (bed::key(NAMES[at]), bed::queue(NAMES[at]));
-        let lock = &self.kind.locks[at];
+        let name = &self.kind.names[at];
+        let (lock, queue) = (&name.lock, part(name.name, "q"));
         let hold = lock.live(now).map_or(0, |hold| hold.until + RETENTION);
         let copies = lock.spent.until().filter(|&until| until >= now);
         let needed = hold.max(copies.unwrap_or(0));
-        let ends = self.bed.ttl(&key).map_or(0, |ttl| now + ttl);
-        assert!(ends >= needed, "{ends} < {needed}, {}", self.story());
-        assert!(!gone || needed == 0);
-        let last = lock.waiters.values().filter(|&&until| until > now).max();
-        let last = last.copied().unwrap_or(0);
+        let ends = self.bed.ttl(&key(name.name)).map_or(0, |ttl| now + ttl);
+        assert!(ends >= needed, "{ends} < {needed}");
+        let mut living = name.waiters.clone();
+        living.retain(|_, until| *until > now);
+        let last = living.values().max().copied().unwrap_or(0);
         let ends = self.bed.ttl(&queue).map_or(0, |ttl| now + ttl);
-        assert!(ends >= last, "the queue: {ends} < {last}, {}", self.story());
-        let living = lock.waiters.iter().filter(|(_, until)| **until > now);
-        let living: Vec<_> = living.map(|(who, _)| who.clone()).collect();
-        let stored = self.living_on_server(NAMES[at]);
-        self.assert_eq(&stored, &living);
+        assert!(ends >= last, "the queue: {ends} < {last}");
+        let mut stored = self.bed.sorted(&queue);
+        stored.retain(|_, until| *until > now);
+        assert_eq!(stored, living);
     }
 
-    fn living_on_server(&mut self, name: &str) -> Vec<String> {
-        let now = self.bed.millis();
-        let all = self.bed.sorted(&bed::queue(name)).into_iter();
-        all.filter(|(_, until)| *until > now)
-            .map(|(who, _)| who)
-            .collect()
+    /// A waiter hears of the hold that a release has granted it, or does not.
+    fn hear_of(&mut self, attempt: &str, notice: &str) {
+        let token = notice.split('.').nth(1).unwrap().parse().unwrap();
+        if let Some(waiter) = self.hear(attempt, token) {
+            waiter.what.tokens = vec![token];
+            self.kind.grants += 1;
+        }
     }
-
-    fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
-        NAMES.into_iter().take(self.kind.locks.len())
-    }
-}
-
-/// The message that wakes whoever has this address.
-fn wake(address: &str, name: &str) -> (String, String) {
-    let channel = address.split(' ').nth(1).unwrap();
-    (channel.to_owned(), bed::key(name))
 }

@@ -1,65 +1,54 @@
-//! Laws of single scripts, each from the state that is most likely to break it.
+//! Laws of single scripts, each from the state that is most likely to break it. Some hold for
+//! several kinds.
 
 use std::time::Duration;
 
 use redlatch_embedded::engine::Model;
 
-use super::bed::{self, Acquire, Bed, Release};
+use super::{
+    bed::{Bed, key, part},
+    calls::{Ask, Of},
+};
 
 const MS: Duration = Duration::from_millis(1);
-
-fn acquire<'a>(bed: &Bed, owner: &'a str, attempt: &'a str, address: &'a str) -> Acquire<'a> {
-    Acquire {
-        of: bed::Lock::Plain,
-        names: &["x"],
-        by: bed.millis() + 5_000,
-        owner,
-        attempt,
-        lease: 60_000,
-        retention: 10_000,
-        register: Some(5_000),
-        address,
-    }
-}
-
-fn release<'a>(owner: &'a str, attempt: &'a str, tokens: &'a [u64]) -> Release<'a> {
-    Release::new(&["x"], owner, attempt, tokens)
-}
 
 // L21
 #[test]
 fn release_wakes_the_waiter_behind_a_hundred_dead_ones() {
     let mut bed = Bed::new(Model::default());
-    let call = acquire(&bed, "a:1", "a:2", "").call();
-    let token = bed.ask(&call)[3].parse().unwrap();
+    let holder = Ask::new(Of::Plain, &bed, "a:1", 2);
+    holder.gets(&mut bed, "granted");
     for n in 0..100 {
-        let (id, address) = (format!("c:{n}"), format!("PUBLISH w:a {n}"));
-        let mut dying = acquire(&bed, "c:1", &id, &address);
+        let mut dying = Ask::new(Of::Plain, &bed, "c:1", n).at(&format!("PUBLISH w:a {n}"));
         dying.register = Some(1_000);
-        bed.ask(&dying.call());
+        dying.gets(&mut bed, "busy");
     }
     bed.pass(1_001 * MS);
-    let call = acquire(&bed, "b:1", "b:2", "PUBLISH w:b 2").call();
-    bed.ask(&call);
-    bed.ask(&release("a:1", "a:2", &[token]).call());
-    assert_eq!(bed.published(), [("w:b".to_owned(), bed::key("x"))]);
-    assert_eq!(bed.ttl(&bed::queue("x")), None, "nobody is left in it");
+    let living = Ask::new(Of::Plain, &bed, "b:1", 2).waiting();
+    living.gets(&mut bed, "busy");
+    let ids = holder.ids(&mut bed);
+    bed.ask(&holder.release(&ids, None, ""));
+    assert_eq!(bed.published(), [("w:b".to_owned(), key("x"))]);
+    assert_eq!(bed.ttl(&part("x", "q")), None, "nobody is left in it");
 }
 
 // L40
 #[test]
 fn a_token_of_sixteen_digits_goes_up_by_one_when_the_clock_goes_back() {
-    for model in Model::ALL {
+    for (model, of) in Model::ALL
+        .into_iter()
+        .flat_map(|it| [Of::Plain, Of::Fair, Of::Write, Of::Read].map(|of| (it, of)))
+    {
         let mut bed = Bed::new(model);
         let mut last = 0;
         for n in 0..50 {
-            let id = format!("a:{n}");
-            let call = acquire(&bed, "a:1", &id, "").call();
-            let token: u64 = bed.ask(&call)[3].parse().unwrap();
-            assert!(token > last, "{token} after {last}");
-            assert!(n == 0 || token == last + 1);
-            last = token;
-            bed.ask(&release("a:1", &id, &[token]).call());
+            let ask = Ask::new(of, &bed, "a:1", n);
+            ask.gets(&mut bed, "granted");
+            let ids = ask.ids(&mut bed);
+            assert!(ids[0] > last, "{of:?}: {ids:?} after {last}");
+            assert!(n == 0 || ids[0] == last + 1, "{of:?}");
+            last = ids[0];
+            bed.ask(&ask.release(&ids, None, ""));
             bed.now = bed.now.before(7 * MS);
         }
     }
@@ -67,38 +56,79 @@ fn a_token_of_sixteen_digits_goes_up_by_one_when_the_clock_goes_back() {
 
 #[test]
 fn an_ended_hold_stays_over_by_a_clock_that_is_behind() {
-    for forced in [false, true] {
+    for (of, then, forced) in [
+        (Of::Plain, Of::Plain, false),
+        (Of::Plain, Of::Plain, true),
+        (Of::Fair, Of::Fair, false),
+        (Of::Fair, Of::Fair, true),
+        (Of::Write, Of::Read, false),
+        (Of::Write, Of::Read, true),
+        (Of::Write, Of::Write, true),
+    ] {
         let mut bed = Bed::new(Model::default());
-        let token = bed.ask(&acquire(&bed, "a:1", "a:2", "").call())[3].clone();
-        let tokens = [token.parse().unwrap()];
-        let call = release("a:1", "a:2", &tokens).call();
-        if forced {
+        let ask = Ask::new(of, &bed, "a:1", 2);
+        ask.gets(&mut bed, "granted");
+        let ids = ask.ids(&mut bed);
+        let call = ask.release(&ids, None, "");
+        let verdict = if forced {
             bed.pass(1_000 * MS);
-            assert_eq!(
-                bed.ask(&bed::Lock::Plain.force("x", tokens[0], "now", 10_000))[1],
-                "done"
-            );
+            bed.gets(&ask.force(ids[0], "now"), "done");
+            "revoked"
         } else {
             bed.pass(60_001 * MS);
-            assert_eq!(bed.ask(&call)[1], "expired");
-        }
+            bed.gets(&call, "expired");
+            "expired"
+        };
         bed.now = bed.now.before(900 * MS);
-        let verdict = if forced { "revoked" } else { "expired" };
-        assert_eq!(bed.ask(&call)[1], verdict, "the same answer again");
-        let next = acquire(&bed, "b:1", "b:2", "").call();
-        assert_eq!(bed.ask(&next)[1], "granted", "forced: {forced}");
+        bed.gets(&call, verdict);
+        let next = Ask::new(then, &bed, "b:1", 2);
+        assert_eq!(
+            bed.ask(&next.call())[1],
+            "granted",
+            "{of:?}, forced: {forced}"
+        );
     }
 }
 
 #[test]
 fn request_with_a_deadline_of_another_length_is_late() {
-    let mut bed = Bed::new(Model::default());
-    for by in [0, 9_999_999_999, 99_999_999_999_999] {
-        let mut call = acquire(&bed, "a:1", "a:2", "");
-        call.by = by;
-        assert_eq!(bed.ask(&call.call())[1], "late", "{by}");
-        let renewal = bed::Lock::Plain.renew(&["x"], by, "a:1", 1_000, 10_000, &[1]);
-        assert_eq!(bed.ask(&renewal)[1], "late", "{by}");
+    for of in [Of::Plain, Of::Fair, Of::Write, Of::Read, Of::Permits] {
+        let mut bed = Bed::new(Model::default());
+        for by in [0, 9_999_999_999, 99_999_999_999_999] {
+            let mut ask = Ask::new(of, &bed, "a:1", 2);
+            ask.by = by;
+            ask.gets(&mut bed, "late");
+            bed.gets(&ask.renew(by, 1_000, &[1]), "late");
+        }
+        assert!(bed.dump().is_empty());
     }
-    assert!(bed.dump().is_empty());
+}
+
+/// Else a client whose shard got another channel would be two, one of which nobody hears of any
+/// more.
+#[test]
+fn waiters_belong_to_their_client_whatever_their_channel() {
+    for model in Model::ALL {
+        let mut bed = Bed::new(model);
+        let ask = |bed: &Bed, owner: &str, n: u64, address: &str| {
+            Ask::new(Of::Fair, bed, owner, n).lease(1_000).at(address)
+        };
+        ask(&bed, "a:1", 1, "PUBLISH re:w:a 1 1").gets(&mut bed, "granted");
+        let addresses = [
+            "SPUBLISH re:w:b{71} 2 2",
+            "NONE re:w:b 3 3",
+            "SPUBLISH re:w:b{5} 4 4",
+            "PUBLISH re:w:bb 5 5",
+        ];
+        for (n, address) in (2..).zip(addresses) {
+            ask(&bed, &format!("b:{n}"), n, address).gets(&mut bed, "busy");
+        }
+        assert_eq!(bed.sorted(&part("x", "q")).len(), 4);
+        let clients: Vec<_> = bed.sorted(&part("x", "l")).into_keys().collect();
+        assert_eq!(clients, ["re:w:b", "re:w:bb"]);
+        // The name is free; whoever of the client looks is told which of its waiters is first.
+        bed.pass(1_500 * MS);
+        let answer = ask(&bed, "b:4", 4, addresses[2]).gets(&mut bed, "busy");
+        assert_eq!(answer[5], "2", "{answer:?}");
+    }
 }

@@ -2,17 +2,21 @@
 //! nothing.
 
 pub(crate) mod bed;
-pub(crate) mod costs;
-pub(crate) mod driver;
+pub(crate) mod calls;
+#[allow(dead_code, unreachable_pub, reason = "the simulator uses it all")]
+#[path = "../../../../crates/redlatch-sim/src/workload/changes/model.rs"]
+mod changes;
+mod costs;
+mod driver;
+mod exact;
 mod fence;
 mod fuzz;
 mod latch;
-mod latch_model;
 mod laws;
 mod limit;
-pub(crate) mod model;
+mod model;
 mod once;
-mod once_model;
 pub(crate) mod pool;
-pub(crate) mod rwlock;
-pub(crate) mod spent;
+mod queue;
+mod rwlock;
+mod spent;

@@ -82,11 +82,8 @@ async fn every_change_whose_reply_is_lost_is_made_once(binary: ServerBinary) {
 async fn latch(rig: &Rig) {
     let latch = rig.client.count_down_latch("latch");
     assert!(rig.lossy(&LATCH.set, "latch", latch.try_set_count(5)).await);
-    assert_eq!(
-        rig.lossy(&LATCH.count_down, "latch", latch.count_down(2))
-            .await,
-        3
-    );
+    let counted = rig.lossy(&LATCH.count_down, "latch", latch.count_down(2));
+    assert_eq!(counted.await, 3);
     assert_eq!(latch.count().await.unwrap(), 3, "counted once");
     assert!(rig.lossy(&LATCH.delete, "latch", latch.delete()).await);
     assert_eq!(latch.info().await.unwrap(), None, "a copy sets nothing");
@@ -108,48 +105,31 @@ async fn limit(rig: &Rig) {
     let pass = limiter.acquire(2).await.unwrap();
     rig.lossy(&LIMIT.settle, "limit", pass.settle(5)).await;
     rig.late().await;
-    assert_eq!(
-        limiter.peek().await.unwrap().remaining(),
-        1,
-        "copies change nothing"
-    );
+    let left = limiter.peek().await.unwrap().remaining();
+    assert_eq!(left, 1, "copies change nothing");
 }
 
 async fn semaphore(rig: &Rig) {
     let semaphore = rig.client.semaphore("semaphore");
-    let change = &POOL.change;
-    assert!(
-        rig.lossy(change, "semaphore", semaphore.try_set_permits(5))
-            .await
-    );
-    assert_eq!(
-        rig.lossy(change, "semaphore", semaphore.add_permits(4))
-            .await,
-        9
-    );
-    assert_eq!(
-        rig.lossy(change, "semaphore", semaphore.add_permits(-2))
-            .await,
-        7
-    );
+    let (change, x) = (&POOL.change, "semaphore");
+    let set = rig.lossy(change, x, semaphore.try_set_permits(5)).await;
+    assert!(set);
+    for (more, expected) in [(4, 9), (-2, 7)] {
+        let permits = rig.lossy(change, x, semaphore.add_permits(more)).await;
+        assert_eq!(permits, expected);
+    }
     let held = semaphore.acquire_many(3).await.unwrap();
-    assert_eq!(
-        rig.lossy(change, "semaphore", semaphore.drain_permits())
-            .await,
-        4
-    );
+    let drained = rig.lossy(change, x, semaphore.drain_permits()).await;
+    assert_eq!(drained, 4);
     semaphore.set_permits(6).await.unwrap();
     rig.late().await;
     let totals = semaphore.totals().await.unwrap();
     assert_eq!((totals.permits, totals.acquired), (6, 3), "{totals:?}");
-    assert!(rig.lossy(change, "semaphore", semaphore.delete()).await);
+    assert!(rig.lossy(change, x, semaphore.delete()).await);
     semaphore.set_permits(2).await.unwrap();
     rig.late().await;
-    assert_eq!(
-        semaphore.permits().await.unwrap(),
-        2,
-        "copies change nothing"
-    );
+    let permits = semaphore.permits().await.unwrap();
+    assert_eq!(permits, 2, "copies change nothing");
     drop(held);
     assert!(semaphore.delete().await.unwrap());
 }
@@ -158,10 +138,8 @@ async fn part_of_permits(rig: &Rig) {
     let semaphore = rig.client.semaphore("parts").permits_if_unset(9);
     let mut guard = semaphore.acquire_many(6).await.unwrap();
     let part = guard.split(2).unwrap().release();
-    assert_eq!(
-        rig.lossy(&POOL.release, "parts", part).await,
-        Released::StillHeld(4)
-    );
+    let left = rig.lossy(&POOL.release, "parts", part).await;
+    assert_eq!(left, Released::StillHeld(4));
     let forgotten = guard.split(1).unwrap().forget();
     rig.lossy(&POOL.release, "parts", forgotten).await;
     rig.late().await;
@@ -175,9 +153,8 @@ async fn downgrade(rig: &Rig) {
     let lock = rig.client.read_write_lock("sides");
     let writer = lock.write().await.unwrap();
     let token = writer.token();
-    let reader = rig
-        .lossy(&RWLOCK.downgrade, "sides", writer.downgrade())
-        .await;
+    let reader = rig.lossy(&RWLOCK.downgrade, "sides", writer.downgrade());
+    let reader = reader.await;
     assert_eq!(reader.token(), token);
     let info = lock.info().await.unwrap();
     assert_eq!((info.writer, info.readers), (None, 1));
@@ -206,20 +183,16 @@ async fn re_entry(rig: &Rig) {
 async fn job(rig: &Rig) {
     let work = async |run: &JobRun| Ok::<_, String>(run.attempt());
     let first = daily(&rig.client, 20_000).retries(1);
-    assert_eq!(
-        rig.lossy(&ONCE.claim, "x", first.run(work)).await.ran(),
-        Some(1)
-    );
+    let ran = rig.lossy(&ONCE.claim, "x", first.run(work)).await;
+    assert_eq!(ran.ran(), Some(1));
     let next = daily(&rig.client, 20_001).retries(1);
     assert!(matches!(fail(&next).await, Once::Failed(_)));
     let again = rig.lossy(&ONCE.release, "x", next.run(work)).await;
     assert_eq!(again.ran(), Some(2));
     rig.late().await;
     assert_eq!(rig.client.once("x").holder().await.unwrap(), None);
-    assert!(
-        rig.lossy(&ONCE.reset, "x", next.reset()).await,
-        "it was this one"
-    );
+    let reset = rig.lossy(&ONCE.reset, "x", next.reset()).await;
+    assert!(reset, "it was this one");
     assert!(succeed(&next).await.ran().is_some());
     rig.late().await;
     assert!(matches!(succeed(&next).await, Once::Done(_)));

@@ -24,10 +24,8 @@ async fn moves_on(binary: &ServerBinary, url: &str, fault: impl AsyncFnOnce()) {
     fault().await;
     let began = Instant::now();
     load.get_on().await;
-    println!(
-        "{binary}: all have got on twice within {:?}",
-        began.elapsed()
-    );
+    let took = began.elapsed();
+    println!("{binary}: all have got on twice within {took:?}");
     load.end().await;
 }
 

@@ -270,10 +270,8 @@ async fn work(
             // A hold that a release has granted lasts 5 s until it is confirmed. Faults may keep
             // its own release away for longer.
             let lasts = left.is_none_or(|left| released.elapsed() < left);
-            assert!(
-                outcome.may_have_lasted() || !lasts || !rules.strict,
-                "{object:?} was over, {left:?} before its end"
-            );
+            let fits = outcome.may_have_lasted() || !lasts || !rules.strict;
+            assert!(fits, "{object:?} was over, {left:?} before its end");
             Ok(())
         };
         match round.await {

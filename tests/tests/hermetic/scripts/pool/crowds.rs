@@ -1,14 +1,18 @@
-//! More waiters of a pool than one call looks at.
+//! More waiters and holds of a pool than one call looks at, and what they cost.
 
 use std::time::Duration;
 
 use redlatch_embedded::engine::Model;
 
 use super::{
-    calls::{Acquire, list, notified, release, set, tickets, wait, waiting},
-    waiters::{ORDER, full, with_order},
+    calls::{change, inspect, notified, release, set, wait},
+    waiters::{attempt, full},
 };
-use crate::scripts::bed::{Bed, key};
+use crate::scripts::{
+    bed::{Bed, key, part},
+    calls::{Ask, Of, list},
+    costs::{at_most, exhaust},
+};
 
 /// The permits of one hold are for 300 waiters: 256 get theirs by the release, and one of the
 /// others looks.
@@ -16,13 +20,11 @@ use crate::scripts::bed::{Bed, key};
 fn release_for_more_waiters_than_one_call_serves_makes_another_look() {
     let mut bed = Bed::new(Model::default());
     set(&mut bed, "c:1", 300);
-    let all = Acquire::new(&bed, "h:1", 300).call();
-    assert_eq!(bed.ask(&all)[1], "granted");
+    let all = attempt(&bed, "h", 1).need(300);
+    all.gets(&mut bed, "granted");
     let ask = |bed: &mut Bed, n: u64| {
-        let (attempt, address) = (format!("a:{n}"), format!("PUBLISH w:a {n}"));
-        let mut call = Acquire::new(bed, &attempt, 1).waiting(&address);
-        call.order = ORDER;
-        bed.ask(&call.call()).swap_remove(1)
+        let ask = attempt(bed, "a", n).ordered();
+        bed.ask(&ask.call()).swap_remove(1)
     };
     for n in 1..=300 {
         assert_eq!(ask(&mut bed, n), "busy");
@@ -48,10 +50,10 @@ fn release_for_more_waiters_than_one_call_serves_makes_another_look() {
 fn waiter_behind_many_dead_ones_looks_when_the_first_is_served() {
     for ahead in [false, true] {
         let mut bed = full(2);
-        let first = if ahead {
-            with_order(&bed)
-        } else {
-            waiting(&bed, "a", 1, 1)
+        let first = attempt(&bed, "a", 1);
+        let first = match ahead {
+            true => first.ordered().call(),
+            false => first.waiting().call(),
         };
         bed.ask(&first);
         for n in 1..=120 {
@@ -71,6 +73,47 @@ fn waiter_behind_many_dead_ones_looks_when_the_first_is_served() {
         assert_eq!(bed.published().last(), Some(&look), "{ahead}");
         while wait(&mut bed, 2, "b", 1)[0] == "more" {}
         assert_eq!(bed.hash(&key("x"))["c"], "2");
-        assert_eq!(bed.sorted(&tickets()).len(), 0);
+        assert_eq!(bed.sorted(&part("x", "q")).len(), 0);
     }
+}
+
+#[test]
+fn contention_costs_a_bounded_number_of_commands_however_many_wait() {
+    let mut bed = full(20);
+    let (mut worst, mut first) = (0, 0);
+    for waiter in 0..2_000 {
+        let client = ["a", "b"][waiter as usize % 2];
+        let ask = attempt(&bed, "b", waiter);
+        let ask = ask.at(&format!("PUBLISH w:{client} {waiter} 1"));
+        worst = worst.max(at_most(&mut bed, &ask.call(), ("busy", 16)));
+        if waiter == 20 {
+            first = worst;
+        }
+    }
+    assert_eq!(worst, first, "the last waiters cost no more than the first");
+    // One call notifies 256 waiters at most, and the next one goes on.
+    let call = change(bed.millis() + 5_000, "c:2", "add", 300, "");
+    at_most(&mut bed, &call, ("done", 13 + 2 * 256));
+    assert_eq!(bed.published().len(), 256);
+    let mut leave = release("b:1000");
+    leave.args[5] = "PUBLISH w:a 1000 1".to_owned();
+    at_most(&mut bed, &leave, ("gone", 24 + 300 - 256));
+}
+
+// L34
+#[test]
+fn a_hundred_thousand_expired_permits_are_taken_back_in_small_steps() {
+    let mut bed = Bed::new(Model::default());
+    set(&mut bed, "c:1", 100_000);
+    for batch in 0..100 {
+        let ask = Ask::new(Of::Each, &bed, "a", batch).need(1_000);
+        ask.gets(&mut bed, "granted");
+    }
+    bed.pass(Duration::from_mins(2));
+    let call = attempt(&bed, "b", 1).call();
+    at_most(&mut bed, &call, ("granted", 12));
+    let calls = exhaust(&mut bed, &inspect(), ("set", 9));
+    assert_eq!(calls, (100_000_usize - 64).div_ceil(64));
+    let left = bed.ask(&inspect());
+    assert_eq!(left[1..], ["set", "100000", "1", "0", ""]);
 }

@@ -10,12 +10,14 @@ use redlatch_embedded::engine::Model;
 use redlatch_lua::POOL;
 
 use super::{
-    calls::{self, Acquire, Release},
-    model::{Found, Pool, Waiter},
+    calls,
+    model::{Hold, Pool, need, order},
 };
 use crate::scripts::{
-    bed::{Bed, Call, key},
+    bed::{Bed, Call, key, part, text},
+    calls::{Ask, Of},
     driver::{Attempt, Kind, REACH, Request, World, assert_noticed, seeds},
+    queue::{Queue, client, client_of, number},
 };
 
 #[test]
@@ -47,15 +49,9 @@ fn faults_in_the_script_are_noticed() {
 /// What an acquisition is for. The client knows to hold so many of the permits.
 #[derive(Clone, Debug)]
 struct What {
-    address: String,
-    order: String,
-    need: u64,
-    lease: u64,
-    waits: bool,
+    ask: Ask,
+    /// Whether a copy may have registered a waiter.
     registered: bool,
-    /// The permits that a release leaves.
-    left: u64,
-    forgotten: u64,
 }
 
 /// A change: the operation, until when it may act, and the verb with its number.
@@ -65,14 +61,6 @@ type Change = (String, u64, &'static str, i64);
 #[derive(Default)]
 struct Counted {
     pool: Pool,
-    /// The number of grants that a waiter has heard of by a message.
-    ahead: usize,
-}
-
-impl What {
-    fn member(&self) -> String {
-        calls::member(&self.address, self.need, &self.order)
-    }
 }
 
 impl Kind for Counted {
@@ -80,8 +68,8 @@ impl Kind for Counted {
     type Other = Change;
 
     fn draw(rng: &mut Rng, what: &mut What) {
-        what.waits = rng.u8(..4) > 0;
-        what.registered |= what.waits;
+        what.ask.register = (rng.u8(..4) > 0).then_some(5_000);
+        what.registered |= what.ask.register.is_some();
     }
 
     fn act(world: &mut World<Self>, request: Request<What, Change>) {
@@ -89,14 +77,15 @@ impl Kind for Counted {
             Request::Ask(attempt, by) => world.acquire(&attempt, by),
             Request::Renew(attempt, by, lease) => world.renewal(&attempt, by, lease),
             Request::Release(attempt, void) => world.release(&attempt, void),
-            Request::Other((op, by, verb, number)) => world.operate(&op, by, verb, number),
+            Request::Other(change) => world.operate(&change),
         }
         world.check_data();
     }
 
     fn ends(world: &mut World<Self>) -> Vec<u64> {
+        let queue = world.queue();
         let holds = world.kind.pool.holds.values().map(|hold| hold.until);
-        holds.collect()
+        holds.chain(queue.ends()).collect()
     }
 
     fn passed(_: &mut World<Self>) {}
@@ -104,22 +93,15 @@ impl Kind for Counted {
 
 impl World<Counted> {
     fn run(mut self) -> usize {
-        for _ in 0..120 {
-            match self.rng.u8(..22) {
-                0..5 => self.begin_one(),
-                5..8 => self.send_again(),
-                8..10 => self.deliver(),
-                10..12 => self.renew(),
-                12..16 => self.end_one(),
-                16 => self.part_of_one(),
-                17..19 => self.change(),
-                19 if self.rng.u8(..4) == 0 => self.pass(30_000),
-                19 | 20 => self.pass(3_000),
-                _ => self.pass(300),
-            }
-        }
+        let own = [
+            Self::begin_one,
+            Self::send_again,
+            Self::change,
+            Self::part_of_one,
+        ];
+        self.live(150, own);
         self.leave_the_size();
-        self.kind.ahead
+        self.ahead
     }
 
     /// Ends everything, in any order, and lets all copies come in, also late; then only the size
@@ -127,17 +109,15 @@ impl World<Counted> {
     fn leave_the_size(&mut self) {
         self.wind_up();
         let now = self.bed.millis();
-        self.assert(self.kind.pool.out(now) == 0, "a ghost holds");
+        assert_eq!(self.kind.pool.out(now), 0, "a ghost holds");
         self.pass_exactly(Duration::from_secs(60));
-        let answer = self.bed.ask(&calls::inspect(None));
+        let answer = self.bed.ask(&calls::inspect());
         match self.kind.pool.size {
             Some(size) => {
-                let size = size.to_string();
-                self.assert_eq(&answer[1..], &["set", &size, "0", "0", ""]);
-                let dump = self.bed.dump();
-                assert_eq!(dump.len(), 1, "{dump:?}, {}", self.story());
+                assert_eq!(answer[1..], ["set", &size.to_string(), "0", "0", ""]);
+                assert_eq!(self.bed.dump().len(), 1, "the size");
             }
-            None => self.assert_eq(&answer[1..], &["unset"]),
+            None => assert_eq!(answer[1..], ["unset"]),
         }
     }
 
@@ -145,24 +125,19 @@ impl World<Counted> {
         if self.attempts.len() >= 9 {
             return;
         }
-        let number = self.number();
+        let n = u64::from(self.number());
         let client = ["a", "b"][self.rng.usize(..2)];
         let lease = [50, 400, 2_000, 9_000][self.rng.usize(..4)];
-        let order = match self.rng.u8(..3) {
-            0 => String::new(),
-            _ => format!("g{lease}.{}.{:016x}", lease + 10_000, self.rng.u64(..)),
-        };
+        let ask = Ask::new(Of::Permits, &self.bed, client, n).lease(lease);
+        let ask = ask.need([1, 1, 2, 5][self.rng.usize(..4)]);
         let what = What {
-            address: format!("PUBLISH w:{client} {number}"),
-            order,
-            need: [1, 1, 2, 5][self.rng.usize(..4)],
-            lease,
-            waits: false,
+            ask: match self.rng.u8(..3) {
+                0 => ask.waiting(),
+                _ => ask.ordered(),
+            },
             registered: false,
-            left: 0,
-            forgotten: 0,
         };
-        self.begin(format!("{client}:{number}"), what);
+        self.begin(what.ask.attempt.clone(), what);
     }
 
     /// Gives some of a hold's permits back, or up for good.
@@ -172,9 +147,9 @@ impl World<Counted> {
             let attempt = &mut self.attempts[at];
             let left = attempt.held.unwrap() - 1;
             attempt.held = Some(left);
-            attempt.what.forgotten += u64::from(forgets);
+            attempt.what.ask.forgotten += u64::from(forgets);
             let mut part = attempt.clone();
-            part.what.left = left;
+            part.what.ask.left = left;
             self.dispatch_repeatedly(Request::Release(part, None));
         }
     }
@@ -194,259 +169,179 @@ impl World<Counted> {
     }
 
     fn acquire(&mut self, attempt: &Attempt<What>, by: u64) {
-        let what = &attempt.what;
-        let (member, waits) = (what.member(), what.waits);
-        let call = Acquire {
-            by,
-            need: what.need,
-            lease: what.lease,
-            alive: waits.then_some(5_000),
-            address: if waits { &what.address } else { "" },
-            order: &what.order,
-            ..Acquire::new(&self.bed, &attempt.id, 0)
-        };
         let (now, mut queue) = (self.bed.millis(), self.queue());
-        if waits {
+        let mut ask = attempt.what.ask.clone();
+        ask.by = by;
+        match ask.register {
+            // A copy that does not wait has a place perhaps, and cannot say so.
+            None => ask.address.clear(),
             // Whoever asks is alive, and with it all of its client that have not failed to come.
-            let patience = self.patience();
-            let channel = what.address.split(' ').nth(1).unwrap();
-            for waiter in queue.iter_mut().filter(|waiter| waiter.client() == channel) {
-                let patient = patience.as_ref().filter(|(_, who)| *who == waiter.member);
-                waiter.alive = patient.map_or(now + 5_000, |(until, _)| *until);
+            Some(register) => {
+                let own = client(&ask.address).to_owned();
+                queue.lives.insert(own, now + register);
             }
         }
-        let (pool, asks) = (&self.kind.pool, waits.then_some(member.as_str()));
-        let expected = (now <= by).then(|| pool.find(now, &attempt.id, what.need, &queue, asks));
-        let before = self.bed.dump();
-        let answer = self.ask_and_hear(&call.call());
-        let verdict = answer[1].as_str();
-        let right = match &expected {
-            None => "late",
-            Some(Found::Void) => "void",
-            Some(Found::Copy | Found::Free) => "granted",
-            Some(Found::Unset) => "unset",
-            Some(Found::Large(_)) => "large",
-            Some(Found::Busy) => "busy",
+        let (pool, id) = (&self.kind.pool, &ask.attempt);
+        let found = match now > by {
+            true => "late",
+            false => pool.find(now, id, ask.need, &ask.address, &queue),
         };
-        assert_eq!(verdict, right, "{queue:?}, {}", self.story());
-        match expected {
-            Some(Found::Copy) => self.kind.pool.renew(&attempt.id, now + what.lease),
-            Some(Found::Free) => {
+        let before = self.bed.dump();
+        let answer = self.ask_and_hear(&ask.call());
+        let verdict = if found == "copy" { "granted" } else { found };
+        assert_eq!(answer[1], verdict, "{queue:?}");
+        let pool = &mut self.kind.pool;
+        match found {
+            "copy" => {
+                pool.renew(now, id, now + ask.lease);
+            }
+            "granted" => {
                 // A place is gone if its waiter was notified and did not come in time.
-                let placed = |waiter: &Waiter| waiter.member == member && waiter.alive > now;
-                let placed = queue.iter().any(placed);
-                // A copy without an address has a place, and cannot say so.
-                let known = u8::from(waits && placed).to_string();
-                self.assert_eq(&answer[5], &known);
-                let until = now + what.lease;
-                self.kind.pool.spent.record(&attempt.id, by, now);
-                self.kind.pool.grant(&attempt.id, what.need, until);
-                assert!(self.kind.pool.out(now) <= self.kind.pool.size.unwrap());
+                let placed = queue.has(&ask.address) && queue.alive(&ask.address) > now;
+                assert_eq!(answer[5], u8::from(placed).to_string());
+                pool.spent.record(id, by, now);
+                pool.grant(id, ask.need, now + ask.lease);
+                assert!(pool.out(now) <= pool.size.unwrap());
                 self.check_called();
             }
-            Some(Found::Busy) => {
-                if waits {
-                    let placed = self.queue().iter().any(|waiter| waiter.member == member);
-                    self.assert(placed, "it waits");
-                    self.check_hints(&answer, &member);
-                } else {
-                    self.kind.pool.spent.record(&attempt.id, by, now);
-                }
+            "busy" if ask.address.is_empty() => {
+                pool.spent.record(id, by, now);
+                self.check_called();
+            }
+            "busy" => {
+                self.check_hints(&answer, &ask.address);
                 self.check_called();
             }
             _ => self.assert_unchanged(&before, "nothing is written"),
         }
-        let granted = (answer[1] == "granted").then_some(what.need);
+        let granted = (verdict == "granted").then_some(ask.need);
         self.told(&attempt.id, granted);
     }
 
     /// What a waiter is told about when to look again.
     fn check_hints(&mut self, answer: &[String], member: &str) {
         let (now, queue) = (self.bed.millis(), self.queue());
-        let head = &queue[0];
-        let me = queue.iter().find(|waiter| waiter.member == member).unwrap();
-        let (remaining, called) = (&answer[2], &answer[3]);
-        let fits = head.need <= self.kind.pool.available(now);
-        if head.client() == me.client() {
-            if fits {
-                self.assert_eq(&called, &head.number());
-            } else {
-                self.check_unheard(answer, me);
-            }
-            let holds = self.kind.pool.holds.values();
-            let live = holds.filter(|hold| hold.until > now);
-            if let Some(first) = live.map(|hold| hold.until).min().filter(|_| !fits) {
-                let remaining: u64 = remaining.parse().unwrap();
-                assert!(now + remaining <= first, "{}", self.story());
-            }
+        assert!(queue.has(member), "it waits");
+        let (pool, own) = (&self.kind.pool, client(member));
+        let (head, _) = &queue.members[0];
+        if client(head) != own {
+            self.check_unheard(answer, own);
+            let until = queue.before(now, own, queue.alive(head)).unwrap();
+            assert_eq!(answer[2], (until - now).to_string());
+        } else if need(head) <= pool.available(now) {
+            assert_eq!(answer[3], number(head));
         } else {
-            self.check_unheard(answer, me);
-            let ahead = queue
-                .iter()
-                .take_while(|waiter| waiter.client() != me.client());
-            let clients = self.bed.sorted(&calls::clients());
-            let others = ahead
-                .skip(1)
-                .filter_map(|waiter| clients.get(waiter.client()));
-            let until = others.copied().max().unwrap_or(0).max(head.alive);
-            self.assert_eq(remaining, &(until - now).to_string());
+            self.check_unheard(answer, own);
+            let live = pool.holds.values().filter(|hold| hold.until > now);
+            if let Some(first) = live.map(|hold| hold.until).min() {
+                let remaining: u64 = answer[2].parse().unwrap();
+                assert!(now + remaining <= first);
+            }
         }
     }
 
     /// A waiter that was in the queue is told of a hold of its client that nobody may have heard
     /// of.
-    fn check_unheard(&mut self, answer: &[String], me: &Waiter) {
-        let (called, entered) = (answer[3].as_str(), answer[4].as_str());
-        let client = me.client().rsplit(':').next().unwrap();
-        let now = self.bed.millis();
-        let unheard = self.kind.pool.holds.iter().filter_map(|(id, hold)| {
-            let (of, number) = id.split_once(':').unwrap();
-            (of == client && hold.unheard && hold.until > now).then_some(number)
-        });
-        let unheard: Vec<_> = unheard.collect();
+    fn check_unheard(&self, answer: &[String], channel: &str) {
+        let client = channel.rsplit(':').next().unwrap();
+        let unheard = self.kind.pool.unheard(self.bed.millis(), client);
+        let (called, entered) = (&answer[3], &answer[4]);
         if entered == "1" || unheard.is_empty() {
-            self.assert_eq(&called, &"");
+            assert_eq!(called, "");
         } else {
-            assert!(unheard.contains(&called), "{unheard:?}, {}", self.story());
+            let named = format!("{client}:{called}");
+            assert!(unheard.contains(&&named), "{named} of {unheard:?}");
         }
     }
 
     fn renewal(&mut self, attempt: &Attempt<What>, by: u64, lease: u64) {
-        let now = self.bed.millis();
-        let answer = self.ask_and_hear(&calls::renew(by, lease, &[&attempt.id]));
-        let right: &[&str] = match self.kind.pool.holds.get_mut(&attempt.id) {
-            _ if now > by => &["late"],
-            None => &["gone"],
-            Some(hold) if hold.until <= now => &["expired", "gone"],
-            Some(_) => {
-                self.kind.pool.renew(&attempt.id, now + lease);
-                &["renewed"]
-            }
-        };
-        assert!(right.contains(&answer[1].as_str()), "{}", self.story());
+        let call = attempt.what.ask.renew(by, lease, &[0]);
+        self.check_renewal(&call, by, |kind, now| {
+            vec![kind.pool.renew(now, &attempt.id, now + lease), ""]
+        });
     }
 
     fn release(&mut self, attempt: &Attempt<What>, void: Option<u64>) {
-        let (left, forgotten) = (attempt.what.left, attempt.what.forgotten);
-        let now = self.bed.millis();
-        let waiter = match attempt.what.registered && left == 0 {
-            true => attempt.what.member(),
-            false => String::new(),
+        let What { ask, registered } = &attempt.what;
+        let (now, mut queue) = (self.bed.millis(), self.queue());
+        let waiter = match *registered && ask.left == 0 {
+            true => ask.address.as_str(),
+            false => "",
         };
-        let call = Release {
-            attempt: &attempt.id,
-            void,
-            waiter: &waiter,
-            left,
-            forgotten,
-            holds: &[&attempt.id],
-        };
-        let before = self.queue();
-        let answer = self.ask(&call.call());
-        let (right, rest) = self.kind.pool.release(now, &attempt.id, left, forgotten);
-        let queue: Vec<_> = before
-            .into_iter()
-            .filter(|one| one.member != waiter)
-            .collect();
-        let client = attempt.id.split(':').next().unwrap();
+        queue.leave(waiter);
+        let answer = self.ask(&ask.release(&[0], void, waiter));
+        let (verdict, rest) = self.kind.pool.release(now, ask);
+        self.assert_answer(&answer[..3], &[verdict, &rest.to_string()]);
+        let asker = client_of(&attempt.id);
         let grants = answer.iter().position(|word| word == "holds");
         let grants = grants.unwrap_or(answer.len());
-        self.check_grants(&answer[3..grants], queue, Some(client));
-        if answer[1] == "released" {
-            self.assert_eq(&grants, &answer.len());
-        } else {
-            self.check_reminders(&answer[grants..], client);
-        }
-        self.assert(
-            right.contains(&answer[1].as_str()),
-            format_args!("{right:?}"),
-        );
-        self.assert_eq(&answer[2], &rest.to_string());
+        self.check_grants(&answer[3..grants], queue, asker);
+        // The reply to a repeated release names the holds that nobody of the client may have heard
+        // of.
+        let mut named: Vec<_> = answer[grants..].chunks(2).map(|pair| &pair[1]).collect();
+        named.sort();
+        let unheard = match verdict {
+            "released" => Vec::new(),
+            _ => self.kind.pool.unheard(now, asker),
+        };
+        assert_eq!(named, unheard);
         if let Some(void) = void.filter(|&void| void >= now) {
             self.kind.pool.spent.record(&attempt.id, void, now);
         }
         self.check_called();
     }
 
-    /// The reply to a repeated release names the holds that nobody of the client may have heard of.
-    fn check_reminders(&mut self, words: &[String], asker: &str) {
-        let now = self.bed.millis();
-        let unheard = self.kind.pool.holds.iter();
-        let unheard = unheard.filter(|(_, hold)| hold.unheard && hold.until > now);
-        let unheard: Vec<_> = unheard
-            .map(|(attempt, _)| attempt)
-            .filter(|attempt| attempt.split(':').next() == Some(asker))
-            .collect();
-        let mut named: Vec<_> = words.chunks(2).map(|pair| &pair[1]).collect();
-        named.sort();
-        self.assert_eq(&named, &unheard);
-    }
-
     /// A release grants to whoever has an order, in order, and calls the others. Each message goes
     /// to its waiter, or is lost. Waiters of the client `asker` hear from the reply.
-    fn check_grants(&mut self, told: &[String], mut queue: Vec<Waiter>, asker: Option<&str>) {
+    fn check_grants(&mut self, told: &[String], mut queue: Queue, asker: &str) {
         let (now, size) = (self.bed.millis(), self.kind.pool.size.unwrap_or(0));
         let mut messages = self.bed.published();
         for grant in told.chunks(3) {
             let [word, attempt, notice] = grant else {
-                panic!("{told:?}, {}", self.story());
+                panic!("{told:?}");
             };
             assert_eq!(word, "granted");
-            let (client, number) = attempt.split_once(':').unwrap();
-            let is_it =
-                |one: &Waiter| one.number() == number && one.client() == format!("w:{client}");
-            let waiter = queue.iter().find(|one| is_it(one)).unwrap().clone();
-            let (pool, member) = (&self.kind.pool, Some(&*waiter.member));
-            let found = pool.find(now, attempt, waiter.need, &queue, member);
-            assert_eq!(found, Found::Free, "{attempt}, {queue:?}, {}", self.story());
-            assert!(waiter.alive > now, "{waiter:?}, {}", self.story());
-            queue.retain(|one| !is_it(one));
-            let order: Vec<_> = waiter.order().unwrap()[1..].split('.').collect();
-            let notice: Vec<_> = notice[1..].split('.').collect();
-            let until = now + order[0].parse::<u64>().unwrap().min(5_000);
-            assert_eq!(
-                [notice[0], notice[2], notice[3]],
-                [order[2], &until.to_string(), "0"]
-            );
-            self.kind.pool.spent.record(attempt, now + REACH, now);
-            self.kind.pool.grant(attempt, waiter.need, until);
-            self.kind.pool.holds.get_mut(attempt).unwrap().unheard = true;
-            let message = format!("{} {number} {}", key("x"), grant[2]);
-            let at = messages
-                .iter()
-                .position(|(to, text)| to == waiter.client() && *text == message);
-            self.assert_eq(&at.is_none(), &(asker == Some(client)));
+            let (of, n) = attempt.split_once(':').unwrap();
+            let channel = format!("w:{of}");
+            let mut members = queue.members.iter().map(|(member, _)| member);
+            let waiter = members.find(|one| number(one) == n && client(one) == channel);
+            let waiter = waiter.unwrap().clone();
+            let pool = &mut self.kind.pool;
+            let found = pool.find(now, attempt, need(&waiter), &waiter, &queue);
+            assert_eq!(found, "granted", "{attempt}, {queue:?}");
+            assert!(queue.alive(&waiter) > now, "{waiter}");
+            queue.leave(&waiter);
+            let ordered: Vec<_> = order(&waiter).unwrap()[1..].split('.').collect();
+            let given: Vec<_> = notice[1..].split('.').collect();
+            let until = now + ordered[0].parse::<u64>().unwrap().min(5_000);
+            let right = [ordered[2], &until.to_string(), "0"];
+            assert_eq!([given[0], given[2], given[3]], right);
+            pool.spent.record(attempt, now + REACH, now);
+            pool.grant(attempt, need(&waiter), until);
+            pool.holds.get_mut(attempt).unwrap().unheard = true;
+            let message = (channel, format!("{} {n} {notice}", key("x")));
+            let at = messages.iter().position(|other| *other == message);
+            assert_eq!(at.is_none(), asker == of);
             if let Some(at) = at {
                 messages.remove(at);
             }
-            if self.rng.u8(..3) > 0 {
-                self.hear(attempt);
-            }
+            self.hear(attempt, need(&waiter));
         }
         for (_, message) in messages {
-            let mut waiting = queue.iter();
-            let called = waiting.find(|one| message == format!("{} {}", key("x"), one.number()));
-            let granted = called.is_some_and(|one| one.order().is_some() && one.need <= size);
+            let mut members = queue.members.iter().map(|(member, _)| member);
+            let called = members.find(|one| message == call_to(one));
+            let granted = called.is_some_and(|one| order(one).is_some() && need(one) <= size);
             let known = called.is_some() && !granted || message == key("x");
-            assert!(known, "{message}, {}", self.story());
+            assert!(known, "{message}");
         }
     }
 
-    /// The message about the grant of `attempt` reaches its waiter.
-    fn hear(&mut self, attempt: &str) {
-        let mut waiting = self.attempts.iter_mut();
-        if let Some(waiter) = waiting.find(|one| one.id == attempt && one.held.is_none()) {
-            waiter.held = Some(waiter.what.need);
-            self.kind.ahead += 1;
-        }
-    }
-
-    fn operate(&mut self, op: &str, by: u64, verb: &'static str, number: i64) {
+    fn operate(&mut self, (op, by, verb, number): &Change) {
         let now = self.bed.millis();
-        let answer = self.ask_and_hear(&calls::change(by, op, verb, number, ""));
-        let right = match now > by {
-            true => vec!["late".to_owned()],
-            false => self.kind.pool.change(now, op, verb, number),
+        let answer = self.ask_and_hear(&calls::change(*by, op, verb, *number, ""));
+        let right = match now > *by {
+            true => text(&["late"]),
+            false => self.kind.pool.change(now, op, verb, *number),
         };
         self.assert_answer(&answer, &right);
         if right[0] == "done" {
@@ -459,10 +354,9 @@ impl World<Counted> {
         let before = self.queue();
         let answer = self.ask(call);
         for (_, payload) in self.bed.published() {
-            let known = before
-                .iter()
-                .any(|waiter| payload == format!("{} {}", key("x"), waiter.number()));
-            assert!(known || payload == key("x"), "{payload}, {}", self.story());
+            let mut members = before.members.iter();
+            let known = members.any(|(member, _)| payload == call_to(member));
+            assert!(known || payload == key("x"), "{payload}");
         }
         answer
     }
@@ -472,98 +366,73 @@ impl World<Counted> {
     fn check_called(&mut self) {
         let now = self.bed.millis();
         let queue = self.queue();
-        let Some(head) = queue.first() else { return };
+        let Some((head, _)) = queue.members.first() else {
+            return;
+        };
         let fields = self.bed.hash(&key("x"));
-        let out: u64 = fields.get("c").map_or(0, |out| out.parse().unwrap());
-        let room = self.kind.pool.size.unwrap_or(0).saturating_sub(out);
-        if head.alive > now && head.need <= room {
-            let called = fields.get("y").and_then(|called| called.split_once(' '));
-            let called = called.map(|(_, member)| member);
-            self.assert_eq(&called, &Some(head.member.as_str()));
-        }
-        let rung: u64 = fields.get("r").map_or(0, |rung| rung.parse().unwrap());
-        let tickets = self.bed.sorted(&calls::tickets());
+        let field = |name: &str| fields.get(name).map_or(0, |n| n.parse::<u64>().unwrap());
         let size = self.kind.pool.size.unwrap_or(0);
-        let mut left = room;
-        for waiter in queue
-            .iter()
-            .filter(|one| one.alive > now && one.need <= size)
-        {
-            let Some(rest) = left.checked_sub(waiter.need) else {
+        let (mut room, rung) = (size.saturating_sub(field("c")), field("r"));
+        if queue.alive(head) > now && need(head) <= room {
+            assert!(queue.is_called(head), "{queue:?}");
+        }
+        for (member, ticket) in &queue.members {
+            if queue.alive(member) <= now || need(member) > size {
+                continue;
+            }
+            let Some(rest) = room.checked_sub(need(member)) else {
                 break;
             };
-            left = rest;
-            let ticket = tickets[&waiter.member];
-            assert!(ticket <= rung, "{waiter:?} {ticket}, {}", self.story());
+            room = rest;
+            assert!(*ticket <= rung, "{member} {ticket}");
         }
     }
 
     /// Who waits, in order of arrival.
-    fn queue(&mut self) -> Vec<Waiter> {
-        let clients = self.bed.sorted(&calls::clients());
-        let tickets = self.bed.queue(&calls::tickets());
-        let patience = self.patience();
-        let waiters = tickets.into_iter().map(|(member, _)| {
-            let mut waiter = Waiter {
-                need: member.split(' ').nth(3).unwrap().parse().unwrap(),
-                member,
-                alive: 0,
-            };
-            waiter.alive = clients.get(waiter.client()).copied().unwrap_or(0);
-            if let Some((until, _)) = patience.as_ref().filter(|(_, who)| *who == waiter.member) {
-                waiter.alive = waiter.alive.min(*until);
-            }
-            waiter
-        });
-        waiters.collect()
-    }
-
-    /// Who was called last, and until when it may take its time to come.
-    fn patience(&mut self) -> Option<(u64, String)> {
-        let called = self.bed.hash(&key("x")).remove("y")?;
-        let (until, member) = called.split_once(' ')?;
-        Some((until.parse().unwrap(), member.to_owned()))
+    fn queue(&mut self) -> Queue {
+        Queue::read(&mut self.bed, "x", "q")
     }
 
     /// Everything stored is what the model says.
     fn check_data(&mut self) {
         let now = self.bed.millis();
         let fields = self.bed.hash(&key("x"));
+        let pool = &mut self.kind.pool;
+        // What has ended may be removed at any time.
+        let stays = |id: &String| fields.contains_key(&format!("h:{id}"));
+        pool.holds.retain(|id, hold| hold.until > now || stays(id));
         let size = fields.get("s").map(|size| size.parse().unwrap());
-        self.assert_eq(&size, &self.kind.pool.size);
-        let mut holds = BTreeMap::new();
-        for (field, hold) in &fields {
-            if let Some(id) = field.strip_prefix("h:") {
-                let (hold, unheard) = match hold.strip_suffix(" g") {
-                    Some(hold) => (hold, true),
-                    None => (hold.as_str(), false),
-                };
-                let numbers: Vec<u64> = hold.split(' ').map(|n| n.parse().unwrap()).collect();
-                holds.insert(id.to_owned(), (numbers[0], numbers[1], numbers[2], unheard));
-            }
-        }
-        let out: u64 = holds.values().map(|(_, permits, ..)| permits).sum();
-        let stored = fields.get("c").map_or(0, |out| out.parse().unwrap());
-        self.assert_eq(&out, &stored);
-        let model = self.kind.pool.holds.iter();
-        let model = model.filter(|(_, hold)| hold.until > now);
-        let model = model.map(|(id, hold)| {
-            let packed = (hold.until, hold.permits, hold.forgotten, hold.unheard);
-            (id.clone(), packed)
+        assert_eq!(size, pool.size);
+        let stored = fields.iter().filter_map(|(field, hold)| {
+            let words: Vec<_> = hold.split(' ').collect();
+            let number = |at: usize| words[at].parse().unwrap();
+            let id = field.strip_prefix("h:")?.to_owned();
+            let hold = Hold {
+                until: number(0),
+                permits: number(1),
+                forgotten: number(2),
+                unheard: words.get(3) == Some(&"g"),
+            };
+            Some((id, hold))
         });
-        let live = holds.iter().filter(|(_, (until, ..))| *until > now);
-        let live: BTreeMap<_, _> = live.map(|(id, hold)| (id.clone(), *hold)).collect();
-        self.assert_eq(&live, &model.collect::<BTreeMap<_, _>>());
-        let index = self.bed.sorted(&calls::index());
-        self.assert_eq(&index.len(), &holds.len());
-        for (id, (until, ..)) in &holds {
-            assert!(index[id] <= *until, "a lower bound, {}", self.story());
+        assert_eq!(stored.collect::<BTreeMap<_, _>>(), pool.holds);
+        let out: u64 = fields.get("c").map_or(0, |out| out.parse().unwrap());
+        let permits = pool.holds.values().map(|hold| hold.permits);
+        assert_eq!(permits.sum::<u64>(), out);
+        let index = self.bed.sorted(&part("x", "d"));
+        assert_eq!(index.len(), pool.holds.len());
+        for (id, hold) in &pool.holds {
+            assert!(index[id] <= hold.until, "a lower bound");
         }
-        if !self.queue().is_empty() {
-            let until: u64 = fields.get("n").map_or(0, |until| until.parse().unwrap());
-            let clients = self.bed.sorted(&calls::clients());
-            let known = clients.values().all(|alive| *alive <= until);
-            self.assert(known, "some live longer than anybody may wait");
-        }
+        let queue = self.queue();
+        let until = queue.flag.unwrap_or(0);
+        let known = queue.lives.values().all(|alive| *alive <= until);
+        let known = known || queue.members.is_empty();
+        assert!(known, "some live longer than anybody may wait");
     }
+}
+
+/// The message that calls a waiter.
+fn call_to(member: &str) -> String {
+    format!("{} {}", key("x"), number(member))
 }

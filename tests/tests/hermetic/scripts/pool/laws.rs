@@ -4,20 +4,21 @@ use std::time::Duration;
 
 use redlatch_embedded::engine::Model;
 
-use super::calls::{
-    Acquire, Release, change, clients, index, inspect, notified, release, renew, set, tickets, wait,
+use super::calls::{change, inspect, notified, release, set, wait};
+use crate::scripts::{
+    bed::{Bed, key, part},
+    calls::{Ask, Of},
 };
-use crate::scripts::bed::{Bed, key};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn acquire(bed: &mut Bed, attempt: &str, need: u64) -> Vec<String> {
-    let call = Acquire::new(bed, attempt, need).call();
-    bed.ask(&call).split_off(1)
+fn acquire(bed: &mut Bed, n: u64, need: u64) -> Vec<String> {
+    let ask = Ask::new(Of::Permits, bed, "h", n).need(need);
+    bed.ask(&ask.call()).split_off(1)
 }
 
 fn totals(bed: &mut Bed) -> (String, String) {
-    let answer = bed.ask(&inspect(None));
+    let answer = bed.ask(&inspect());
     (answer[2].clone(), answer[3].clone())
 }
 
@@ -34,21 +35,19 @@ fn splitting_and_forgetting_commute_with_retries() {
     for order in orders {
         let mut bed = Bed::new(Model::default());
         set(&mut bed, "c:1", 10);
-        acquire(&mut bed, "h:1", 6);
-        let held = ["h:1"];
+        acquire(&mut bed, 1, 6);
+        let ask = Ask::new(Of::Permits, &bed, "h", 1);
         // One is forgotten, two are released, two more are forgotten; one is kept.
-        let steps = [(5, 1), (3, 1), (1, 3)].map(|(left, forgotten)| Release {
-            left,
-            forgotten,
-            holds: &held,
-            ..Release::default()
+        let steps = [(5, 1), (3, 1), (1, 3)].map(|(left, forgotten)| {
+            let ask = ask.clone().keeping(left, forgotten);
+            ask.release(&[0], None, "")
         });
         for step in order.into_iter().chain(order) {
-            bed.ask(&steps[step].call());
+            bed.ask(&steps[step]);
         }
         assert_eq!(totals(&mut bed), ("7".into(), "1".into()), "{order:?}");
         assert_eq!(bed.ask(&release("h:1"))[1..], ["released", "0"]);
-        bed.ask(&steps[2].call());
+        bed.ask(&steps[2]);
         assert_eq!(totals(&mut bed), ("7".into(), "0".into()), "{order:?}");
     }
 }
@@ -58,7 +57,7 @@ fn splitting_and_forgetting_commute_with_retries() {
 fn dead_and_absent_waiters_delay_the_others_by_their_deadline_at_most() {
     let mut bed = Bed::new(Model::default());
     set(&mut bed, "c:1", 1);
-    acquire(&mut bed, "h:1", 1);
+    acquire(&mut bed, 1, 1);
     for n in 0..50 {
         wait(&mut bed, n, "a", 1);
     }
@@ -116,7 +115,7 @@ fn deletion_counts_once_and_operations_are_remembered_for_half_a_minute() {
         let call = change(bed.millis() + 5_000, &format!("b:{n}"), "set", 1, "");
         bed.ask(&call);
     }
-    let known = bed.hash(&format!("{}:o", key("x"))).len();
+    let known = bed.hash(&part("x", "o")).len();
     assert_eq!(known, 30, "each is remembered for half a minute");
     bed.pass(31 * SECOND);
     assert_eq!(bed.dump().len(), 1, "the size alone stays");
@@ -130,25 +129,18 @@ fn expired_pool_takes_its_holds_along_and_changes_keep_its_ttl() {
         let by = bed.millis() + 5_000;
         bed.ask(&change(by, "c:1", "set", 9, "100000"));
         bed.pass(SECOND);
-        acquire(&mut bed, "h:1", 2);
+        acquire(&mut bed, 1, 2);
         bed.ask(&change(by, "c:2", "add", 1, ""));
         bed.ask(&change(by, "c:3", "set", 5, ""));
-        let split = Release {
-            left: 1,
-            holds: &["h:1"],
-            ..Release::default()
-        };
-        bed.ask(&split.call());
+        let split = Ask::new(Of::Permits, &bed, "h", 1).keeping(1, 0);
+        bed.ask(&split.release(&[0], None, ""));
         assert_eq!(bed.ttl(&key("x")), Some(99_000));
-        assert_eq!(bed.ttl(&index()), Some(99_000));
-        assert_eq!(
-            bed.ask(&inspect(None))[1..],
-            ["set", "5", "1", "0", "99000"]
-        );
+        assert_eq!(bed.ttl(&part("x", "d")), Some(99_000));
+        assert_eq!(bed.ask(&inspect())[1..], ["set", "5", "1", "0", "99000"]);
         bed.pass(59 * SECOND);
-        let call = renew(bed.millis() + 5_000, 60_000, &["h:1"]);
+        let call = split.renew(bed.millis() + 5_000, 60_000, &[0]);
         assert_eq!(bed.ask(&call)[1..], ["renewed", "40000"]);
-        assert_eq!(acquire(&mut bed, "h:2", 2)[3], "40000");
+        assert_eq!(acquire(&mut bed, 2, 2)[3], "40000");
         let call = change(bed.millis() + 5_000, "c:4", "set", 5, "1000");
         bed.ask(&call);
         assert_eq!(
@@ -157,8 +149,8 @@ fn expired_pool_takes_its_holds_along_and_changes_keep_its_ttl() {
             "not before its last lease"
         );
         bed.pass(40 * SECOND);
-        assert_eq!(acquire(&mut bed, "h:3", 2), ["unset"]);
-        assert_eq!(bed.ttl(&index()), None);
+        assert_eq!(acquire(&mut bed, 3, 2), ["unset"]);
+        assert_eq!(bed.ttl(&part("x", "d")), None);
     }
 }
 
@@ -167,12 +159,12 @@ fn expired_pool_takes_its_holds_along_and_changes_keep_its_ttl() {
 fn every_key_but_the_size_has_a_ttl() {
     let mut bed = Bed::new(Model::default());
     set(&mut bed, "c:1", 1);
-    acquire(&mut bed, "h:1", 1);
+    acquire(&mut bed, 1, 1);
     wait(&mut bed, 1, "a", 1);
-    assert_eq!(bed.ttl(&tickets()), Some(5_099));
-    assert_eq!(bed.ttl(&clients()), Some(5_099));
+    assert_eq!(bed.ttl(&part("x", "q")), Some(5_099));
+    assert_eq!(bed.ttl(&part("x", "l")), Some(5_099));
     bed.pass(100 * SECOND);
-    bed.ask(&inspect(None));
+    bed.ask(&inspect());
     let left: Vec<_> = bed.dump().into_iter().map(|dump| dump.key).collect();
     assert_eq!(left, [key("x").into_bytes()]);
     assert_eq!(totals(&mut bed), ("1".into(), "0".into()));

@@ -1,7 +1,6 @@
 //! The scripts of the pool that the semaphores share.
 
 pub(crate) mod calls;
-mod costs;
 mod crowds;
 mod fuzz;
 mod laws;

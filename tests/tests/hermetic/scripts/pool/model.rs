@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::scripts::spent::Spent;
+use crate::scripts::{
+    calls::Ask,
+    queue::{Queue, client_of},
+    spent::Spent,
+};
 
 /// A hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,28 +18,14 @@ pub(super) struct Hold {
     pub(super) unheard: bool,
 }
 
-/// A waiter of the queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Waiter {
-    pub(super) member: String,
-    pub(super) need: u64,
-    /// Until when it counts as alive.
-    pub(super) alive: u64,
+/// The permits that a waiter of the queue needs.
+pub(super) fn need(member: &str) -> u64 {
+    member.split(' ').nth(3).unwrap().parse().unwrap()
 }
 
-impl Waiter {
-    /// Returns the order with which a release may grant it.
-    pub(super) fn order(&self) -> Option<&str> {
-        self.member.split(' ').nth(4)
-    }
-
-    pub(super) fn client(&self) -> &str {
-        self.member.split(' ').nth(1).unwrap()
-    }
-
-    pub(super) fn number(&self) -> &str {
-        self.member.split(' ').nth(2).unwrap()
-    }
+/// The order with which a release may grant it.
+pub(super) fn order(member: &str) -> Option<&str> {
+    member.split(' ').nth(4)
 }
 
 #[derive(Clone, Debug, Default)]
@@ -46,17 +36,6 @@ pub(super) struct Pool {
     pub(super) spent: Spent,
     /// What every operation was told when it ran first.
     pub(super) told: BTreeMap<String, Vec<String>>,
-}
-
-/// What a try to acquire finds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Found {
-    Void,
-    Copy,
-    Unset,
-    Large(u64),
-    Busy,
-    Free,
 }
 
 impl Pool {
@@ -73,42 +52,45 @@ impl Pool {
         self.holds.get(hold).is_some_and(|hold| hold.until > now)
     }
 
-    /// `queue`: who waits, in order; `member`: who asks.
+    /// Returns the attempts of a client that hold, and may not know it.
+    pub(super) fn unheard(&self, now: u64, client: &str) -> Vec<&String> {
+        let live = self.holds.iter().filter(|(_, hold)| hold.until > now);
+        let unheard = live.filter(|(id, hold)| hold.unheard && client_of(id) == client);
+        unheard.map(|(id, _)| id).collect()
+    }
+
+    /// Returns what is told to an attempt, of which `copy` means that it holds. `member` is how it
+    /// stands in the queue, or empty.
     pub(super) fn find(
         &self,
         now: u64,
         attempt: &str,
         need: u64,
-        queue: &[Waiter],
-        member: Option<&str>,
-    ) -> Found {
+        member: &str,
+        queue: &Queue,
+    ) -> &'static str {
         if self.is_live(attempt, now) {
-            return Found::Copy;
+            return "copy";
         }
-        let placed = queue
-            .iter()
-            .any(|waiter| Some(waiter.member.as_str()) == member);
-        if self.spent.refuses(attempt, now) && !placed {
-            return Found::Void;
+        if self.spent.refuses(attempt, now) && !queue.has(member) {
+            return "void";
         }
         let Some(size) = self.size else {
-            return Found::Unset;
+            return "unset";
         };
         if need > size {
-            return Found::Large(size);
+            return "large";
         }
         // The dead in front of all living are removed, whoever they are.
-        let head = queue.iter().position(|waiter| waiter.alive > now);
-        let queue = &queue[head.unwrap_or(queue.len())..];
-        let before = queue
-            .iter()
-            .take_while(|waiter| Some(waiter.member.as_str()) != member);
-        let before = before.filter(|waiter| waiter.alive > now && waiter.need <= size);
-        let reserved: u64 = before.map(|waiter| waiter.need).sum();
-        if self.available(now) >= reserved + need {
-            Found::Free
-        } else {
-            Found::Busy
+        let members = queue.members.iter().map(|(member, _)| member);
+        let members = members.skip_while(|other| queue.alive(other) <= now);
+        let before = members.take_while(|other| *other != member);
+        let living = before.filter(|other| queue.alive(other) > now);
+        let needs = living.map(|other| self::need(other));
+        let reserved: u64 = needs.filter(|need| *need <= size).sum();
+        match self.available(now) >= reserved + need {
+            true => "granted",
+            false => "busy",
         }
     }
 
@@ -122,36 +104,36 @@ impl Pool {
         self.holds.insert(attempt.to_owned(), hold);
     }
 
-    /// The holder renews its hold to `until`, or asks for it again.
-    pub(super) fn renew(&mut self, attempt: &str, until: u64) {
-        let hold = self.holds.get_mut(attempt).unwrap();
-        if hold.until < until {
-            hold.until = until;
-            hold.unheard = false;
+    /// The holder renews its hold to `until`, or asks for it again. Returns the verdict.
+    pub(super) fn renew(&mut self, now: u64, attempt: &str, until: u64) -> &'static str {
+        match self.holds.get_mut(attempt) {
+            None => "gone",
+            Some(hold) if hold.until <= now => "expired",
+            Some(hold) => {
+                if hold.until < until {
+                    hold.until = until;
+                    hold.unheard = false;
+                }
+                "renewed"
+            }
         }
     }
 
-    /// Returns the verdicts that are right, and what is left.
-    pub(super) fn release(
-        &mut self,
-        now: u64,
-        hold: &str,
-        left: u64,
-        forgotten: u64,
-    ) -> (&'static [&'static str], u64) {
+    /// Returns the verdict, and what is left.
+    pub(super) fn release(&mut self, now: u64, ask: &Ask) -> (&'static str, u64) {
+        let (hold, left) = (&ask.attempt, ask.left);
         let Some(known) = self.holds.get_mut(hold) else {
-            return (&["gone"], 0);
+            return ("gone", 0);
         };
         if known.until <= now {
             self.holds.remove(hold);
-            return (&["expired", "gone"], 0);
+            return ("expired", 0);
         }
-        let verdict: &[&str] = if known.permits > left {
-            &["released"]
-        } else {
-            &["already"]
+        let verdict = match known.permits > left {
+            true => "released",
+            false => "already",
         };
-        let more = forgotten.saturating_sub(known.forgotten);
+        let more = ask.forgotten.saturating_sub(known.forgotten);
         known.unheard &= known.permits <= left && more == 0;
         known.permits = known.permits.min(left);
         known.forgotten += more;

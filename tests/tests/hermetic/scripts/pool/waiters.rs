@@ -1,43 +1,40 @@
 //! Laws of a pool's waiters: who is notified, and when again.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
+use redlatch::runtime::Command;
 use redlatch_embedded::engine::Model;
 use redlatch_lua::POOL;
 
-use super::calls::{
-    Acquire, KIND, Release, call, change, clients, list, notified, release, renew, set, tickets,
-    wait, waiting,
-};
+use super::calls::{call, change, notified, release, set, wait, waiting};
 use crate::scripts::{
-    bed::{Bed, Call, key},
-    costs::counted,
+    bed::{Bed, Call, key, part},
+    calls::{Ask, KIND, Of, list},
+    costs::{at_most, costs},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
 
+/// Attempt `n` of a client at one permit, without waiting.
+pub(super) fn attempt(bed: &Bed, client: &str, n: u64) -> Ask {
+    Ask::new(Of::Permits, bed, client, n)
+}
+
 /// A pool of `size` permits, all of which are out as holds `h:1` to `h:<size>`.
 pub(super) fn full(size: u64) -> Bed {
     let mut bed = Bed::new(Model::default());
-    set(&mut bed, "c:1", i64::try_from(size).unwrap());
+    set(&mut bed, "c:1", size);
     for holder in 1..=size {
-        let attempt = format!("h:{holder}");
-        let call = Acquire::new(&bed, &attempt, 1).call();
-        assert_eq!(bed.ask(&call)[1], "granted");
+        attempt(&bed, "h", holder).gets(&mut bed, "granted");
     }
     bed
 }
 
-/// An order with which a release may grant.
-pub(super) const ORDER: &str = "g60000.70000.0000000000000001";
-
-/// Returns the request of waiter 1 of the client `a`, to which a release may grant.
-pub(super) fn with_order(bed: &Bed) -> Call {
-    let call = Acquire {
-        order: ORDER,
-        ..Acquire::new(bed, "a:1", 1)
-    };
-    call.waiting("PUBLISH w:a 1").call()
+/// Adds a waiter to which a release may grant. Returns its request.
+fn order(bed: &mut Bed, client: &str, n: u64) -> Call {
+    let call = attempt(bed, client, n).ordered().call();
+    bed.gets(&call, "busy");
+    call
 }
 
 fn verdicts(lines: &[String]) -> Vec<&str> {
@@ -50,7 +47,7 @@ fn refused_try_counts_for_later_entries_of_its_list() {
     let mut bed = full(3);
     assert_eq!(wait(&mut bed, 7, "a", 1)[0], "busy");
     let calls = [
-        Acquire::new(&bed, "a:10", 1).call(),
+        attempt(&bed, "a", 10).call(),
         waiting(&bed, "a", 7, 1),
         waiting(&bed, "a", 8, 1),
     ];
@@ -90,9 +87,9 @@ fn waiter_that_was_notified_in_vain_is_notified_again() {
     // Whatever has taken its permits: the ticket up to which waiters were notified is not believed.
     let mut bed = full(2);
     wait(&mut bed, 1, "a", 1);
-    let ticket = bed.sorted(&tickets())["PUBLISH w:a 1 1"].to_string();
+    let ticket = bed.sorted(&part("x", "q"))["PUBLISH w:a 1 1"].to_string();
     for field in [ticket.as_str(), "1999999999999999"] {
-        let set = redlatch::runtime::Command::new("HSET").arg(key("x"));
+        let set = Command::new("HSET").arg(key("x"));
         bed.execute(&set.arg("r").arg(field)).unwrap();
         assert_eq!(wait(&mut bed, 1, "a", 1)[0], "busy");
     }
@@ -106,7 +103,7 @@ fn waiter_that_was_notified_in_vain_is_notified_again() {
 fn client_is_recorded_as_alive_ten_times_a_second_at_most() {
     let mut bed = full(1);
     wait(&mut bed, 1, "a", 1);
-    let alive = |bed: &mut Bed| bed.sorted(&clients())["w:a"];
+    let alive = |bed: &mut Bed| bed.sorted(&part("x", "l"))["w:a"];
     let first = alive(&mut bed);
     bed.pass(Duration::from_millis(90));
     assert_eq!(wait(&mut bed, 2, "a", 1)[0], "busy");
@@ -114,7 +111,7 @@ fn client_is_recorded_as_alive_ten_times_a_second_at_most() {
     bed.pass(Duration::from_millis(20));
     assert_eq!(wait(&mut bed, 3, "a", 1)[0], "busy");
     assert_eq!(alive(&mut bed), bed.millis() + 5_000);
-    assert_eq!(bed.ttl(&tickets()), Some(5_099));
+    assert_eq!(bed.ttl(&part("x", "q")), Some(5_099));
 }
 
 #[test]
@@ -124,14 +121,11 @@ fn hand_over_costs_a_bounded_number_of_commands_however_many_wait() {
         for n in 1..=waiters {
             wait(&mut bed, n, "a", 1);
         }
-        let ended = counted(&mut bed, &release("h:1"));
-        assert_eq!(ended, ("released".to_owned(), 10), "{waiters}");
+        costs(&mut bed, &release("h:1"), ("released", 10));
         let call = waiting(&bed, "a", 1, 1);
-        let taken = counted(&mut bed, &call);
-        assert_eq!(taken, ("granted".to_owned(), 7), "{waiters}");
+        costs(&mut bed, &call, ("granted", 7));
         let call = waiting(&bed, "a", waiters + 1, 1);
-        let queued = counted(&mut bed, &call);
-        assert_eq!(queued, ("busy".to_owned(), 7), "{waiters}");
+        costs(&mut bed, &call, ("busy", 7));
     }
 }
 
@@ -143,25 +137,18 @@ fn common_calls_take_back_give_out_and_queue() {
     }
     let back = list(&["h:1", "h:2", "h:9"].map(release));
     let now = bed.millis();
-    let released = bed.raw(&back);
-    let line = format!("{now} released 0");
-    let gone = format!("{now} gone 0");
-    assert_eq!(released.as_str(), Some(&*format!("{line}\n{line}\n{gone}")));
+    let right = ["released 0", "released 0", "gone 0"];
+    assert_eq!(bed.lines(&back), right.map(|line| format!("{now} {line}")));
     assert_eq!(notified(&mut bed), [1, 2]);
     let asks = [(4, 1), (2, 1), (1, 1), (5, 9)];
     let asks = asks.map(|(n, need)| waiting(&bed, "a", n, need));
     let lines = bed.lines(&list(&asks));
     // In the queue's order, and the last one gets its error.
     assert_eq!(verdicts(&lines), ["busy", "granted", "granted", "large"]);
-    let mut left: Vec<_> = bed.sorted(&tickets()).into_iter().collect();
-    left.sort_by_key(|(_, ticket)| *ticket);
-    let left: Vec<_> = left.iter().map(|(member, _)| member.as_str()).collect();
+    let left = bed.queue(&part("x", "q")).into_iter();
+    let left: Vec<_> = left.map(|(member, _)| member).collect();
     assert_eq!(left, ["PUBLISH w:a 3 1", "PUBLISH w:a 4 1"]);
-    let rest = Release {
-        holds: &["h:3", "a:1", "a:2"],
-        ..Release::default()
-    };
-    bed.ask(&rest.call());
+    bed.ask(&release("h:3 a:1 a:2"));
     assert_eq!(notified(&mut bed), [3, 4]);
 }
 
@@ -179,26 +166,23 @@ fn later_entry_of_a_list_does_not_overtake_one_that_waits_for_more() {
 #[test]
 fn common_release_gives_to_as_many_as_fit_and_the_next_is_called() {
     let mut bed = full(4);
-    let order = |n: u64| format!("g60000.70000.{n:016x}");
     for n in 1..=5 {
-        let (attempt, address, order) = (format!("a:{n}"), format!("PUBLISH w:a {n}"), order(n));
-        let mut call = Acquire::new(&bed, &attempt, 1).waiting(&address);
-        call.order = if n == 3 { "" } else { &order };
-        assert_eq!(bed.ask(&call.call())[1], "busy");
+        if n == 3 {
+            assert_eq!(wait(&mut bed, n, "a", 1)[0], "busy");
+        } else {
+            order(&mut bed, "a", n);
+        }
     }
     let (now, micros) = (bed.millis(), bed.now.micros());
     let back = list(&["h:1", "h:2", "h:9", "h:3", "h:4"].map(release));
-    let reply = bed.raw(&back);
+    let lines = bed.lines(&back);
     let ends = now + 5_000;
     let grant = |n: u64, number: u64| format!("a:{n} g{n:016x}.{number}.{ends}.0");
     let told = [(1, 0), (2, 1), (4, 2)].map(|(n, later)| grant(n, micros + later));
-    let line = format!("{now} released 0");
-    let granted = told
-        .clone()
-        .map(|grant| format!(" granted {grant}"))
-        .concat();
-    let expected = format!("{line}\n{line}\n{now} gone 0\n{line}\n{line} sent{granted}");
-    assert_eq!(reply.as_str(), Some(&*expected));
+    let granted = told.each_ref().map(|grant| format!(" granted {grant}"));
+    let last = format!("released 0 sent{}", granted.concat());
+    let right = ["released 0", "released 0", "gone 0", "released 0", &last];
+    assert_eq!(lines, right.map(|line| format!("{now} {line}")));
     let messages: Vec<_> = bed.published().into_iter().map(|(_, text)| text).collect();
     let name = key("x");
     let message = |at: usize| format!("{name} {}", told[at].strip_prefix("a:").unwrap());
@@ -209,12 +193,12 @@ fn common_release_gives_to_as_many_as_fit_and_the_next_is_called() {
         (&*fields["c"], &*fields["h:a:4"]),
         ("3", &*format!("{ends} 1 0 g"))
     );
-    let left: Vec<_> = bed.sorted(&tickets()).into_keys().collect();
+    let left: Vec<_> = bed.sorted(&part("x", "q")).into_keys().collect();
     assert_eq!(
         left,
         [
-            "PUBLISH w:a 3 1".to_owned(),
-            format!("PUBLISH w:a 5 1 {}", order(5))
+            "PUBLISH w:a 3 1",
+            "PUBLISH w:a 5 1 g60000.70000.0000000000000005"
         ]
     );
 }
@@ -222,11 +206,10 @@ fn common_release_gives_to_as_many_as_fit_and_the_next_is_called() {
 #[test]
 fn entry_of_an_attempt_that_holds_is_given_nothing() {
     let mut bed = full(2);
-    let call = with_order(&bed);
-    assert_eq!(bed.ask(&call)[1], "busy");
+    order(&mut bed, "a", 1);
     // However it came about: the attempt of this entry holds.
     let hold = format!("{} 1 0", bed.millis() + 9_000);
-    let set = redlatch::runtime::Command::new("HSET").arg(key("x"));
+    let set = Command::new("HSET").arg(key("x"));
     bed.execute(&set.arg("h:a:1").arg(&hold)).unwrap();
     bed.ask(&release("h:1"));
     assert_eq!(bed.hash(&key("x"))["h:a:1"], hold);
@@ -239,23 +222,16 @@ fn entry_of_an_attempt_that_holds_is_given_nothing() {
 fn copy_of_a_release_names_the_grant_of_its_own_client() {
     let mut bed = full(20);
     bed.pass(58 * SECOND);
-    let mut waiter = Acquire::new(&bed, "h:99", 1).waiting("PUBLISH w:h 99");
-    waiter.order = ORDER;
-    let waiter = waiter.call();
-    assert_eq!(bed.ask(&waiter)[1], "busy");
-    let own = Release {
-        attempt: "h:20",
-        holds: &["h:20"],
-        ..Release::default()
-    };
-    let first = bed.ask(&own.call());
+    let waiter = order(&mut bed, "h", 99);
+    let own = attempt(&bed, "h", 20).release(&[0], None, "");
+    let first = bed.ask(&own);
     assert_eq!(first[1..5], ["released", "0", "granted", "h:99"]);
     assert_eq!(notified(&mut bed), [0; 0], "the reply tells it");
-    assert_eq!(bed.ask(&own.call())[1..], ["gone", "0", "holds", "h:99"]);
+    assert_eq!(bed.ask(&own)[1..], ["gone", "0", "holds", "h:99"]);
     // Another client learns nothing.
     assert_eq!(bed.ask(&release("h:20"))[1..], ["gone", "0"]);
     assert_eq!(bed.ask(&waiter)[1], "granted");
-    assert_eq!(bed.ask(&own.call())[1..], ["gone", "0"], "it knows");
+    assert_eq!(bed.ask(&own)[1..], ["gone", "0"], "it knows");
 }
 
 #[test]
@@ -263,8 +239,7 @@ fn pool_that_expires_gives_nothing_ahead() {
     let mut bed = full(1);
     let set = change(bed.millis() + 5_000, "c:2", "set", 1, "300000");
     bed.ask(&set);
-    let call = with_order(&bed);
-    assert_eq!(bed.ask(&call)[1], "busy");
+    order(&mut bed, "a", 1);
     bed.ask(&release("h:1"));
     assert_eq!(notified(&mut bed), [1]);
     assert!(!bed.hash(&key("x")).contains_key("h:a:1"));
@@ -275,8 +250,7 @@ fn pool_that_expires_gives_nothing_ahead() {
 #[test]
 fn release_of_a_withdrawn_hold_finds_its_permits_back() {
     let mut bed = full(2);
-    let first = with_order(&bed);
-    assert_eq!(bed.ask(&first)[1], "busy");
+    let first = order(&mut bed, "a", 1);
     wait(&mut bed, 2, "b", 1);
     bed.ask(&release("h:1"));
     assert!(bed.hash(&key("x"))["h:a:1"].ends_with(" g"));
@@ -298,11 +272,10 @@ fn release_of_a_withdrawn_hold_finds_its_permits_back() {
     assert_eq!(bed.ask(&release("a:1"))[1..], ["gone", "0"]);
     // A confirmed hold has a guard.
     let mut bed = full(1);
-    let first = with_order(&bed);
-    bed.ask(&first);
+    order(&mut bed, "a", 1);
     bed.ask(&release("h:1"));
-    let confirm = renew(bed.millis() + 5_000, 60_000, &["a:1"]);
-    assert_eq!(bed.ask(&confirm)[1], "renewed");
+    let guard = attempt(&bed, "a", 1);
+    bed.gets(&guard.renew(guard.by, 60_000, &[0]), "renewed");
     assert_eq!(bed.ask(&list)[1..], ["found"]);
     bed.ask(&strike);
     assert_eq!(bed.ask(&release("a:1"))[1..3], ["released", "0"]);
@@ -312,31 +285,19 @@ fn release_of_a_withdrawn_hold_finds_its_permits_back() {
 /// say so.
 #[test]
 fn only_a_release_by_itself_replaces_messages() {
-    for (attempts, sent) in [
-        (&["a:1", "a:2"][..], true),
-        (&["a:1"], false),
-        (&[""], true),
-    ] {
+    for (own, sent) in [(2, true), (1, false), (0, true)] {
         let mut bed = Bed::new(Model::default());
         set(&mut bed, "c:1", 2);
-        for holder in ["a:1", "a:2"] {
-            let call = Acquire::new(&bed, holder, 1).call();
-            assert_eq!(bed.ask(&call)[1], "granted");
+        for holder in [1, 2] {
+            attempt(&bed, "a", holder).gets(&mut bed, "granted");
         }
-        let mut waiter = Acquire::new(&bed, "a:9", 1).waiting("PUBLISH w:a 9");
-        waiter.order = ORDER;
-        assert_eq!(bed.ask(&waiter.call())[1], "busy");
-        let back = attempts.iter().enumerate().map(|(at, attempt)| {
-            let it = Release {
-                attempt,
-                holds: &[["a:1", "a:2"][at]],
-                ..Release::default()
-            };
-            it.call()
-        });
-        let back: Vec<_> = back.collect();
-        let reply = bed.raw(&list(&back));
-        let text = reply.as_str().unwrap();
+        order(&mut bed, "a", 9);
+        let ends = [1, 2].map(|n| attempt(&bed, "a", n).release(&[0], None, ""));
+        let back = match own {
+            0 => release("a:1"),
+            _ => list(&ends[..own]),
+        };
+        let text = bed.lines(&back).join("\n");
         assert!(text.contains(" granted a:9 g"), "{text}");
         assert_eq!(text.contains(" sent granted"), sent, "{text}");
         assert_eq!(bed.published().len(), usize::from(sent), "{text}");
@@ -346,43 +307,32 @@ fn only_a_release_by_itself_replaces_messages() {
 /// An error of one pool is that of all its entries, and of no other's.
 #[test]
 fn error_of_one_pool_is_that_of_its_entries_only() {
-    let of = |name: &str, mut call: Call| {
-        for item in &mut call.keys {
-            *item = item.replacen(&key("x"), &key(name), 1);
-        }
-        call
+    let ask = |bed: &Bed, name: &'static str, n: u64, need: u64| {
+        let mut ask = attempt(bed, "a", n).need(need).names(&[name]);
+        ask.size = Some(2);
+        ask.waiting()
     };
     for broken in ["", ":d", ":q", ":l"] {
         let mut bed = Bed::new(Model::default());
-        let ask = |bed: &Bed, name: &str, n: u64, need: u64| {
-            let (attempt, address) = (format!("a:{n}"), format!("PUBLISH w:a {n}"));
-            let mut one = Acquire::new(bed, &attempt, need).waiting(&address);
-            one.size = Some(2);
-            of(name, one.call())
-        };
         for (n, name) in [(1, "x"), (2, "y"), (3, "z")] {
-            let holds = ask(&bed, name, n, 2);
-            assert_eq!(bed.ask(&holds)[1], "granted");
+            ask(&bed, name, n, 2).gets(&mut bed, "granted");
         }
         if broken == ":l" || broken == ":q" {
             // The first waiter makes what then is of another type.
-            assert_eq!(bed.ask(&ask(&bed, "y", 9, 1))[1], "busy");
+            ask(&bed, "y", 9, 1).gets(&mut bed, "busy");
         }
-        let other = redlatch::runtime::Command::new("SET");
+        let other = Command::new("SET");
         bed.execute(&other.arg(format!("{}{broken}", key("y"))).arg("1"))
             .unwrap();
         let calls = [(11, "x"), (12, "y"), (13, "y"), (14, "z")];
-        let calls = calls.map(|(n, name)| ask(&bed, name, n, 1));
+        let calls = calls.map(|(n, name)| ask(&bed, name, n, 1).call());
         let lines = bed.lines(&list(&calls));
         let words = verdicts(&lines);
         assert_eq!([words[0], words[3]], ["busy"; 2], "{broken}: {lines:?}");
         assert!(lines[1].starts_with("-WRONGTYPE"), "{broken}: {lines:?}");
         assert_eq!(lines[1], lines[2], "{broken}");
-        let back = [(":1", "x"), (":2", "y"), (":3", "z")].map(|(hold, name)| {
-            let mut call = of(name, release(hold));
-            call.args[0] = "a".to_owned();
-            call
-        });
+        let back = [(1, "x"), (2, "y"), (3, "z")];
+        let back = back.map(|(n, name)| ask(&bed, name, n, 2).release(&[0], None, ""));
         let lines = bed.lines(&list(&back));
         let words = verdicts(&lines);
         assert_eq!([words[0], words[2]], ["released"; 2], "{broken}: {lines:?}");
@@ -397,13 +347,9 @@ fn error_of_one_pool_is_that_of_its_entries_only() {
 fn permits_with_ids_are_served_together() {
     let mut bed = Bed::new(Model::default());
     set(&mut bed, "c:1", 6);
-    let ask = |bed: &Bed, n: u64, need: u64| {
-        let attempt = format!("a:{n}");
-        let mut one = Acquire::new(bed, &attempt, need);
-        one.each = true;
-        one.call()
-    };
-    let calls = [(1, 2), (2, 1), (3, 4), (4, 2)].map(|(n, need)| ask(&bed, n, need));
+    let calls = [(1, 2), (2, 1), (3, 4), (4, 2)];
+    let ask = |(n, need)| Ask::new(Of::Each, &bed, "a", n).need(need).call();
+    let calls = calls.map(ask);
     // Copies of them, too.
     for refused in ["busy", "void"] {
         let lines = bed.lines(&list(&calls));
@@ -424,42 +370,37 @@ fn permits_with_ids_are_served_together() {
     assert_eq!(bed.hash(&key("x"))["c"], "2");
 }
 
+/// One call of waiters of one permit each.
+fn waits(bed: &Bed, numbers: impl Iterator<Item = u64>) -> Call {
+    let calls = numbers.map(|n| waiting(bed, "a", n, 1));
+    list(&calls.collect::<Vec<_>>())
+}
+
 // What 16 entries of one pool cost together.
 #[test]
 fn entries_of_one_pool_cost_no_more_than_one() {
-    let plain = |bed: &Bed, n: u64| {
-        let attempt = format!("a:{n}");
-        Acquire::new(bed, &attempt, 1).call()
-    };
-    let waiting = |bed: &Bed, n: u64| waiting(bed, "a", n, 1);
     let mut bed = Bed::new(Model::default());
     set(&mut bed, "c:1", 16);
-    let calls: Vec<_> = (1..=16).map(|n| plain(&bed, n)).collect();
-    assert_eq!(
-        counted(&mut bed, &list(&calls)).1,
-        4,
-        "TIME, HMGET, ZADD, HSET"
-    );
+    let back = |numbers: RangeInclusive<u64>| {
+        let calls = numbers.map(|n| release(&format!("a:{n}")));
+        list(&calls.collect::<Vec<_>>())
+    };
+    let calls: Vec<_> = (1..=16).map(|n| attempt(&bed, "a", n).call()).collect();
+    // TIME, HMGET, ZADD, HSET
+    costs(&mut bed, &list(&calls), ("granted", 4));
     // A later call puts all in the queue: TIME, HMGET, ZRANGE × 3, ZADD and its PEXPIRE, and ZADD,
     // HSET, PEXPIRE × 2 for the client.
-    let calls: Vec<_> = (21..=36).map(|n| waiting(&bed, n)).collect();
-    let (verdict, count) = counted(&mut bed, &list(&calls));
-    assert_eq!((&*verdict, count), ("busy", 11));
-    let calls: Vec<_> = (41..=56).map(|n| waiting(&bed, n)).collect();
-    let (verdict, count) = counted(&mut bed, &list(&calls));
-    assert_eq!((&*verdict, count), ("busy", 7), "the client is known");
+    let call = waits(&bed, 21..=36);
+    costs(&mut bed, &call, ("busy", 11));
+    // The client is known.
+    let call = waits(&bed, 41..=56);
+    costs(&mut bed, &call, ("busy", 7));
     // A release of 16, and then all of the notified.
-    let back: Vec<_> = (1..=16).map(|n| release(&format!("a:{n}"))).collect();
-    let (verdict, count) = counted(&mut bed, &list(&back));
-    assert_eq!((&*verdict, count), ("released", 9 + 16));
-    let calls: Vec<_> = (21..=36).map(|n| waiting(&bed, n)).collect();
-    let (verdict, count) = counted(&mut bed, &list(&calls));
-    assert_eq!((&*verdict, count), ("granted", 7));
+    costs(&mut bed, &back(1..=16), ("released", 9 + 16));
+    let call = waits(&bed, 21..=36);
+    costs(&mut bed, &call, ("granted", 7));
     // Half of those who ask are served.
-    let back: Vec<_> = (21..=28).map(|n| release(&format!("a:{n}"))).collect();
-    counted(&mut bed, &list(&back));
-    let calls: Vec<_> = (41..=48).chain(61..=68).map(|n| waiting(&bed, n)).collect();
-    let (verdict, count) = counted(&mut bed, &list(&calls));
-    assert_eq!(verdict, "granted");
-    assert!(count <= 12, "{count}");
+    bed.ask(&back(21..=28));
+    let call = waits(&bed, (41..=48).chain(61..=68));
+    at_most(&mut bed, &call, ("granted", 12));
 }

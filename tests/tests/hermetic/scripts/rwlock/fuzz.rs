@@ -12,14 +12,15 @@ use redlatch_embedded::engine::Model;
 use redlatch_lua::RWLOCK;
 
 use super::{
-    calls::{self, Ask, BROADCAST, RETENTION},
     model::{Rw, Waiting},
-    told::Told,
+    told::{BROADCAST, Told},
 };
 use crate::scripts::{
-    bed::{self, Bed, CHANNELS, Call},
+    bed::{Bed, Call, key, optional, part},
+    calls::{Ask, Of, RETENTION},
     driver::{self, Event, Kind, Request, World, assert_noticed, worlds},
     model::Granted,
+    queue::client_of,
 };
 
 // L23
@@ -37,46 +38,25 @@ fn grant_that_its_writer_is_not_told_of_is_noticed() {
 
 const OWNERS: [&str; 4] = ["a:1", "a:2", "b:1", "b:2"];
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Goal {
-    Read,
-    Upgradable,
-    Write,
-    /// Of the upgradable hold with this serial.
-    Upgrade(u64),
-    /// Of this write attempt with this token, of which copies may act so long.
-    Downgrade(String, u64, Option<u64>),
-}
-
 /// What an acquisition is for.
 #[derive(Clone, Debug)]
 struct What {
     ask: Ask,
-    goal: Goal,
-    /// The write's token, for a writer.
-    token: u64,
+    /// Whether a copy may have registered a waiter.
+    registered: bool,
+    /// The write attempt that it turns into a read, its token, and how long its copies may act.
+    write: Option<(String, u64, Option<u64>)>,
 }
 
 type Attempt = driver::Attempt<What>;
 
-/// A forced end: its side, whose hold it ends, by what id, and when.
-type Force = (&'static str, &'static str, u64, &'static str);
-
-impl What {
-    const fn side(&self) -> &'static str {
-        match self.goal {
-            Goal::Write | Goal::Upgrade(_) => "w",
-            Goal::Read | Goal::Upgradable | Goal::Downgrade(..) => "r",
-        }
-    }
-}
+/// A forced end: whose hold it ends, by what id, and when.
+type Force = (Ask, u64, &'static str);
 
 /// One lock.
 #[derive(Default)]
 struct ReadWrite {
     lock: Rw,
-    /// The greatest token and serial there ever were.
-    greatest: (u64, u64),
     told: Told,
     /// Who has just been told that it has to wait.
     looked: Option<String>,
@@ -94,19 +74,19 @@ impl Kind for ReadWrite {
 
     fn draw(rng: &mut Rng, what: &mut What) {
         what.ask.register = (rng.u8(..4) > 0).then(|| rng.u64(100..=5_000));
+        what.registered |= what.ask.register.is_some();
     }
 
     fn act(world: &mut World<Self>, request: Request<What, Force>) {
-        let before = world.waiting();
+        let before = Waiting::read(&mut world.bed);
         let could = world.could_come(&before);
         let leaves: Vec<String> = match request {
             Request::Ask(mut attempt, by) => {
                 attempt.what.ask.by = by;
                 let granted = world.acquire(&attempt, &before);
-                let after = world.waiting();
-                let mut left = after.writers.iter().chain(&after.readers);
-                let ghost = left.any(|(member, _)| granted.as_ref() == Some(member));
-                world.assert(!ghost || !after.any, "who came in still waits");
+                let after = Waiting::read(&mut world.bed);
+                let mut ghosts = granted.iter().filter(|member| after.has(member));
+                assert!(ghosts.next().is_none() || !after.any, "who came in waits");
                 granted.into_iter().collect()
             }
             Request::Renew(attempt, by, lease) => {
@@ -114,7 +94,7 @@ impl Kind for ReadWrite {
                 Vec::new()
             }
             Request::Release(attempt, void) => world.release(&attempt, void, &before),
-            Request::Other(force) => world.force(force, &before),
+            Request::Other(force) => world.force(&force, &before),
         };
         world.check_queues(&before, &leaves);
         world.check_told(&before, &could);
@@ -123,14 +103,13 @@ impl Kind for ReadWrite {
     }
 
     fn ends(world: &mut World<Self>) -> Vec<u64> {
-        let waiting = world.waiting();
+        let waiting = Waiting::read(&mut world.bed);
         let lock = &world.kind.lock;
         let reads = lock.reads.values().map(|hold| hold.until);
         let writes = lock.write.hold.iter().map(|hold| hold.until);
         let mut ends: Vec<_> = reads.chain(writes).collect();
         ends.extend(lock.write.spent.until());
-        ends.extend(waiting.clients.values());
-        ends.extend(waiting.called.iter().map(|(until, _)| *until));
+        ends.extend(waiting.writers.ends());
         ends.extend(waiting.batch.iter().map(|(_, until, _)| *until));
         ends.extend(waiting.upgrader.iter().map(|(until, _)| *until));
         ends
@@ -149,434 +128,309 @@ impl Kind for ReadWrite {
 
 impl World<ReadWrite> {
     fn run(mut self) {
-        for _ in 0..120 {
-            self.step();
-        }
+        let own = [
+            Self::begin_one,
+            Self::send_again,
+            Self::begin_force,
+            Self::look,
+        ];
+        self.live(150, own);
         self.wind_up();
         let now = self.bed.millis();
-        self.assert(self.kind.lock.live_write(now).is_none(), "a ghost writes");
-        self.assert(self.kind.lock.readers(now) == 0, "a ghost reads");
+        assert!(self.kind.lock.live_write(now).is_none(), "a ghost writes");
+        assert_eq!(self.kind.lock.readers(now), 0, "a ghost reads");
         self.bed.pass(Duration::from_millis(2 * RETENTION));
         self.assert_unchanged(&[], "something is left");
-    }
-
-    fn step(&mut self) {
-        match self.rng.u8(..24) {
-            0..7 => self.begin_one(),
-            7..10 => self.send_again(),
-            10..12 => self.deliver(),
-            12..14 => self.renew(),
-            14..18 => self.end_one(),
-            18 => self.begin_force(),
-            19 => self.look(),
-            20 if self.rng.u8(..4) == 0 => self.pass(30_000),
-            20 | 21 => self.pass(3_000),
-            _ => self.pass(200),
-        }
     }
 
     fn begin_one(&mut self) {
         if self.attempts.len() >= 7 {
             return;
         }
-        let number = self.number();
-        let mut owner = OWNERS[self.rng.usize(..4)].to_owned();
-        let held = |goal: &Goal| matches!(goal, Goal::Upgradable | Goal::Write | Goal::Upgrade(_));
-        let goal = match self.rng.u8(..8) {
-            0..3 => Goal::Read,
-            3..5 => Goal::Write,
-            5 => Goal::Upgradable,
-            _ => match self.any(|attempt| attempt.held.is_some() && held(&attempt.what.goal)) {
-                None => Goal::Read,
+        let n = u64::from(self.number());
+        let (mut owner, mut write) = (OWNERS[self.rng.usize(..4)].to_owned(), None);
+        let of = match self.rng.u8(..8) {
+            0..3 => Of::Read,
+            3..5 => Of::Write,
+            5 => Of::Upgradable,
+            _ => match self.any(|one| one.held.is_some() && one.what.ask.of != Of::Read) {
+                None => Of::Read,
                 Some(at) => {
                     let base = &self.attempts[at];
-                    owner = base.what.ask.owner.clone();
-                    match base.what.side() {
-                        "r" => Goal::Upgrade(base.held.unwrap()),
-                        _ => Goal::Downgrade(base.id.clone(), base.what.token, base.void()),
+                    owner.clone_from(&base.what.ask.owner);
+                    let id = base.held.unwrap();
+                    if base.what.ask.of == Of::Upgradable {
+                        Of::Upgrade(id)
+                    } else {
+                        write = Some((base.id.clone(), id, base.void()));
+                        Of::Read
                     }
                 }
             },
         };
-        let side = usize::from(owner.starts_with('b'));
-        let address = format!("PUBLISH {} {number}", CHANNELS[side]);
-        let mut ask = Ask {
-            by: 0,
-            attempt: format!("{}:{number}", &owner[..1]),
-            owner,
-            lease: [50, 400, 2_000, 9_000][self.rng.usize(..4)],
-            register: None,
-            member: address,
+        let lease = [50, 400, 2_000, 9_000][self.rng.usize(..4)];
+        let ask = Ask::new(of, &self.bed, &owner, n).lease(lease);
+        let what = What {
+            ask: match of {
+                Of::Write if self.rng.bool() => ask.ordered(),
+                _ => ask.waiting(),
+            },
+            registered: false,
+            write,
         };
-        if goal == Goal::Upgradable {
-            ask.member.push_str(" u");
-        } else if goal == Goal::Write && self.rng.bool() {
-            let n = ask.owner.rsplit(':').next().unwrap();
-            let (lease, ttl) = (ask.lease, ask.lease + RETENTION);
-            ask.member = format!("{} {n} g{lease}.{ttl}.{number:016x}", ask.member);
-        }
-        let (id, token) = (ask.attempt.clone(), 0);
-        self.begin(id, What { ask, goal, token });
+        self.begin(what.ask.attempt.clone(), what);
     }
 
     /// Forgets what the server was free to forget.
     fn sync(&mut self) {
-        let hash = self.bed.hash(&bed::key("x"));
+        let hash = self.bed.hash(&key("x"));
+        let (now, lock) = (self.bed.millis(), &mut self.kind.lock);
         if hash.is_empty() {
-            self.kind.lock = Rw::default();
-            return;
+            return lock.forget();
         }
-        let now = self.bed.millis();
-        let lock = &self.kind.lock;
-        let over = lock.reads.values().filter(|hold| !hold.lives(now));
-        let over = over.map(|hold| hold.owner.clone());
-        let gone: Vec<_> = over
-            .filter(|owner| !hash.contains_key(&format!("r{owner}")))
-            .collect();
-        for owner in gone {
-            let hold = self.kind.lock.reads.remove(&owner).unwrap();
+        let kept = |owner: &String| hash.contains_key(&format!("r{owner}"));
+        lock.reads.retain(|owner, hold| {
+            let gone = !hold.lives(now) && !kept(owner);
             let told = !hold.forced || hold.noted <= now;
-            self.assert(
-                told,
-                format_args!("{owner} cannot learn that it was forced"),
-            );
-        }
+            assert!(!gone || told, "{owner} cannot learn that it was forced");
+            !gone
+        });
     }
 
     /// Returns who may have left the queues alive.
     fn acquire(&mut self, attempt: &Attempt, waiting: &Waiting) -> Option<String> {
-        let ask = &attempt.what.ask;
-        let call = match &attempt.what.goal {
-            Goal::Read => ask.read("r"),
-            Goal::Upgradable => ask.read("u"),
-            Goal::Write => ask.write(""),
-            Goal::Upgrade(serial) => ask.write(&serial.to_string()),
-            Goal::Downgrade(write, token, void) => ask.downgrade(write, *token, *void),
+        let What { ask, write, .. } = &attempt.what;
+        let call = match write {
+            Some((write, token, void)) => ask.downgrade(write, *token, *void),
+            None => ask.call(),
         };
         let answer = self.ask(&call);
         let now = self.bed.millis();
-        let verdict = self.expected_verdict(attempt, waiting);
-        self.assert(
-            answer[1] == verdict,
-            format_args!("{answer:?} is not {verdict}, {waiting:?}"),
+        let verdict = self.verdict(attempt, waiting);
+        let found = answer[1..].join(" ");
+        assert!(
+            found.starts_with(verdict),
+            "{found}: {verdict}, {waiting:?}"
         );
         if ask.register.is_some() && verdict != "late" {
-            self.kind.told.asked(&ask.member);
+            self.kind.told.asked(&ask.address);
         }
-        match verdict {
-            "granted" => {
-                let granted = self.grant(attempt);
-                let (words, id) = (granted.words().join(" "), granted.id);
-                self.assert_eq(&answer.join(" "), &format!("{now} granted {words} {id}"));
-                self.got(attempt, Some(&granted));
-                return Some(ask.member.clone());
-            }
-            "busy" => {
-                let writer = self.kind.lock.live_write(now);
-                let writer = writer.map_or("", |hold| &hold.owner);
-                self.assert_eq(&answer[3], &writer);
-                let remaining = answer[2].parse::<u64>();
-                self.assert(
-                    answer[2].is_empty() || remaining.is_ok_and(|left| left > 0),
-                    format_args!("{answer:?}"),
-                );
-                let upgrades = matches!(attempt.what.goal, Goal::Upgrade(_))
-                    || self.kind.lock.live_read(now, &ask.owner).is_some();
-                let mut known = waiting.writers.iter().chain(&waiting.readers);
-                let known = known.any(|(member, _)| *member == ask.member);
-                // One that was dead may have been removed and enters anew.
-                if !known {
-                    let entered = match (ask.register, upgrades) {
-                        (None, _) => "0",
-                        (Some(_), false) => "1",
-                        (Some(_), true) => "2",
-                    };
-                    self.assert_eq(&answer[5], &entered);
-                }
-                self.check_busy_writer(attempt, &answer);
-                self.kind.looked = Some(ask.member.clone());
-                self.got(attempt, None);
-            }
-            _ => self.got(attempt, None),
+        let granted = (verdict == "granted").then(|| self.grant(attempt));
+        self.told(&attempt.id, granted.map(|granted| granted.id));
+        if let Some(granted) = granted {
+            let (words, id) = (granted.words().join(" "), granted.id);
+            assert_eq!(answer.join(" "), format!("{now} granted {words} {id}"));
+            return Some(ask.address.clone());
+        }
+        if verdict == "reader" {
+            // Its client gives the attempt up.
+            self.kind.told.refused(&ask.address);
+        }
+        if verdict == "busy" {
+            self.check_busy(ask, &answer, waiting);
+            self.kind.looked = Some(ask.address.clone());
         }
         None
     }
 
-    fn expected_verdict(&self, attempt: &Attempt, waiting: &Waiting) -> &'static str {
-        let (now, ask) = (self.bed.millis(), &attempt.what.ask);
-        if now > ask.by {
-            return "late";
-        }
-        let (lock, owner, id) = (&self.kind.lock, ask.owner.as_str(), ask.attempt.as_str());
-        let member = ask.member.as_str();
-        match &attempt.what.goal {
-            Goal::Read => lock.may_read(now, owner, id, member, false, waiting),
-            Goal::Upgradable => lock.may_read(now, owner, id, member, true, waiting),
-            Goal::Write => lock.may_write(now, owner, id, member, None, waiting),
-            Goal::Upgrade(serial) => lock.may_write(now, owner, id, member, Some(*serial), waiting),
-            Goal::Downgrade(_, token, _) => match lock.may_downgrade(now, owner, id, *token) {
-                Ok(()) => "granted",
-                Err("void") => "void",
-                Err(_) => "lost",
-            },
+    fn verdict(&self, attempt: &Attempt, waiting: &Waiting) -> &'static str {
+        let (now, lock) = (self.bed.millis(), &self.kind.lock);
+        let What { ask, write, .. } = &attempt.what;
+        match write {
+            _ if now > ask.by => "late",
+            Some((_, token, _)) => lock.may_downgrade(now, ask, *token),
+            None => lock.verdict(now, ask, waiting),
         }
     }
 
     fn grant(&mut self, attempt: &Attempt) -> Granted {
-        let (now, micros, ask) = (self.bed.millis(), self.bed.now.micros(), &attempt.what.ask);
-        let lock = &mut self.kind.lock;
-        let upgradable = attempt.what.goal == Goal::Upgradable;
-        if attempt.what.side() == "r" {
-            lock.write.spent.record(&ask.attempt, ask.by, now);
-            let granted = lock.read(now, micros, &ask.owner, &ask.attempt, ask.lease, upgradable);
-            if let Goal::Downgrade(write, token, void) = &attempt.what.goal {
+        let What { ask, write, .. } = &attempt.what;
+        let (time, lock) = (self.bed.now, &mut self.kind.lock);
+        let now = time.millis();
+        if ask.of.side() == "r" {
+            let granted = lock.read(time, ask);
+            if let Some((write, token, void)) = write {
                 lock.write.end_attempt(write, *void, now);
                 let writes = lock.live_write(now);
                 if writes.is_some_and(|hold| hold.token == *token) {
                     lock.write.release(now, &ask.owner, write, None, *token);
                 }
             }
-            self.kind.greatest.1 = self.kind.greatest.1.max(granted.id);
             return granted;
         }
-        let fresh = lock.live_write(now).is_none();
-        let limits = (ask.by, ask.lease);
-        let granted = lock
-            .write
-            .grant(now, micros, &ask.owner, &ask.attempt, limits);
-        let rises = granted.token > self.kind.greatest.0;
-        self.assert(!fresh || rises, "tokens rise");
-        self.kind.greatest.0 = granted.token;
-        let mut others = self.kind.lock.reads.values();
+        let mut others = lock.reads.values();
         let inside = others.any(|hold| hold.owner != ask.owner && hold.lives(now));
-        assert!(!inside, "a reader beside a writer, {}", self.story());
-        granted
+        assert!(!inside, "a reader beside a writer");
+        let limits = (ask.by, ask.lease);
+        lock.write.grant(time, &ask.owner, &ask.attempt, limits)
     }
 
-    /// Lets the client know of its hold.
-    fn got(&mut self, attempt: &Attempt, granted: Option<&Granted>) {
-        let id = &attempt.id;
-        let client = self.told(id, granted.map(|granted| granted.id));
-        if let (Some(client), Some(granted)) = (client, granted) {
-            client.what.token = granted.token;
+    fn check_busy(&self, ask: &Ask, answer: &[String], waiting: &Waiting) {
+        let (now, lock) = (self.bed.millis(), &self.kind.lock);
+        let writer = lock.live_write(now);
+        assert_eq!(answer[3], writer.map_or("", |hold| &hold.owner));
+        let remaining = answer[2].parse::<u64>();
+        let later = remaining.is_ok_and(|left| left > 0);
+        assert!(answer[2].is_empty() || later, "{answer:?}");
+        // One that was dead may have been removed and enters anew.
+        if !waiting.has(&ask.address) {
+            let upgrades = matches!(ask.of, Of::Upgrade(_));
+            let entered = match ask.register {
+                None => "0",
+                Some(_) if upgrades || lock.live_read(now, &ask.owner).is_some() => "2",
+                Some(_) => "1",
+            };
+            assert_eq!(answer[5], entered);
+        }
+        if ask.of.side() == "r" {
+            return;
+        }
+        // A writer is told the last token, and which attempt of its client holds and may not know
+        // it.
+        assert_eq!(answer[6], optional(lock.write.last_token));
+        if writer.is_some() && ask.register.is_some() && answer[5] == "0" {
+            let unheard = lock.write.unheard(now);
+            let unheard = unheard.filter(|holder| client_of(holder) == client_of(&ask.owner));
+            let n = unheard.map_or("", |holder| holder.split(':').nth(1).unwrap());
+            assert_eq!(answer[4], n);
         }
     }
 
     fn renewal(&mut self, attempt: &Attempt, by: u64, lease: u64) {
-        let (owner, side) = (&attempt.what.ask.owner, attempt.what.side());
-        let id = attempt.held.unwrap();
-        let before = self.bed.dump();
-        let answer = self.ask(&calls::renew(by, owner, lease, side, id));
-        let now = self.bed.millis();
-        let verdict = match now > by {
-            true => "late",
-            false => self.kind.lock.renew(now, owner, lease, side, id),
-        };
-        self.assert_answer(&answer, &[verdict]);
-        if verdict != "renewed" {
-            self.assert_unchanged(&before, "it never creates");
-        }
+        let (ask, id) = (&attempt.what.ask, attempt.held.unwrap());
+        self.check_renewal(&ask.renew(by, lease, &[id]), by, |kind, now| {
+            vec![kind.lock.renew(now, ask, lease, id)]
+        });
     }
 
-    /// A busy writer is told the last token, and which attempt of its client holds and may not know
-    /// it.
-    fn check_busy_writer(&self, attempt: &Attempt, answer: &[String]) {
-        let lock = &self.kind.lock;
-        if attempt.what.side() != "w" {
-            return;
+    /// Checks that a script whose reply ends with `grant` gave the lock to the first writer, and
+    /// perhaps lets its client hear of it. Returns that writer.
+    fn given(&mut self, grant: &[String], waiting: &Waiting) -> Option<String> {
+        if grant.is_empty() {
+            return None;
         }
-        let last = lock.write.last_token.map(|token| token.to_string());
-        self.assert_eq(&answer[6], &last.unwrap_or_default());
-        let ask = &attempt.what.ask;
-        let now = self.bed.millis();
-        let client = ask.owner.split(':').next().unwrap();
-        if lock.live_write(now).is_some() && ask.register.is_some() && answer[5] == "0" {
-            let unheard = lock.write.unheard(now);
-            let n = unheard.and_then(|holder| holder.strip_prefix(&format!("{client}:")));
-            self.assert_eq(&answer[4], &n.unwrap_or_default());
-        }
-    }
-
-    /// Checks that a script whose reply tells of a grant, from item `at` on, gave the lock to the
-    /// first writer, and perhaps lets its client hear of it. Returns that writer.
-    fn given(&mut self, answer: &[String], at: usize, waiting: &Waiting) -> Option<String> {
-        let grant = answer.get(at..).filter(|items| !items.is_empty())?;
-        let (now, micros) = (self.bed.millis(), self.bed.now.micros());
-        let after = self.waiting();
-        let stays = |member: &str| after.writers.iter().any(|(other, _)| other == member);
-        let mut gone = waiting.writers.iter().map(|(member, _)| member);
-        let first = gone.find(|member| waiting.stands(member, now) && !stays(member));
-        let Some(first) = first.cloned() else {
-            panic!("{answer:?} is given to nobody, {}", self.story());
+        let (time, now) = (self.bed.now, self.bed.millis());
+        let after = Waiting::read(&mut self.bed);
+        let first = waiting.first_writer(now);
+        let Some(first) = first.filter(|first| !after.writers.has(first)) else {
+            panic!("{grant:?} is not given to {first:?}");
         };
-        let mut earlier = waiting.writers.iter().map(|(member, _)| member);
-        let passed = earlier.find(|member| waiting.stands(member, now) && stays(member));
-        let behind = |other: &String| {
-            let place = |member: &String| waiting.writers.iter().position(|(is, _)| is == member);
-            place(other) > place(&first)
-        };
-        self.assert(
-            passed.is_none_or(behind),
-            format_args!("{passed:?} is passed over"),
-        );
-        let lock = &self.kind.lock;
-        let turn = lock.may_write(now, "-", "-", &first, None, waiting);
-        assert_eq!(turn, "granted", "{first} may not come, {}", self.story());
-        assert_eq!(self.kind.lock.readers(now), 0, "somebody reads");
-        let write = &mut self.kind.lock.write;
-        let (attempt, text) = write.give(now, micros, &first).unwrap();
-        let token = write.last_token.unwrap();
-        assert!(token > self.kind.greatest.0, "tokens rise");
-        self.kind.greatest.0 = token;
-        self.assert_eq(&grant, &["granted", &attempt, &text]);
-        if self.rng.bool() {
-            let mut clients = self.attempts.iter_mut();
-            let client = clients.find(|known| known.id == attempt);
-            if let Some(client) = client.filter(|client| client.held.is_none()) {
-                client.held = Some(token);
-                client.what.token = token;
-            }
-        }
-        Some(first)
+        let lock = &mut self.kind.lock;
+        let ask = Ask::new(Of::Write, &self.bed, "-:0", 0).at(first);
+        let turn = lock.verdict(now, &ask, waiting);
+        assert_eq!(turn, "granted", "{first} may not come");
+        assert_eq!(lock.readers(now), 0, "somebody reads");
+        let (attempt, text) = lock.write.give(time, first).unwrap();
+        let token = lock.write.greatest;
+        assert_eq!(grant, ["granted", &attempt, &text]);
+        self.hear(&attempt, token);
+        Some(first.to_owned())
     }
 
     fn release(&mut self, attempt: &Attempt, void: Option<u64>, waiting: &Waiting) -> Vec<String> {
-        let ask = &attempt.what.ask;
-        let side = attempt.what.side();
-        let of @ (owner, id) = (ask.owner.as_str(), ask.attempt.as_str());
-        let call = calls::release(owner, id, void, &ask.member, side, attempt.held);
-        let answer = self.ask(&call);
+        let What {
+            ask, registered, ..
+        } = &attempt.what;
+        let id = attempt.held.unwrap_or_default();
+        let member = if *registered { &*ask.address } else { "" };
+        let answer = self.ask(&ask.release(&[id], void, member));
         let now = self.bed.millis();
-        let lock = &mut self.kind.lock;
-        let (verdict, left) = lock.release(now, of, void, side, attempt.held);
+        let (verdict, left) = self.kind.lock.release(now, ask, void, attempt.held);
         self.assert_answer(&answer[..3], &[verdict, &left.to_string()]);
-        let idle = self.kind.lock.live_write(now).is_none() && self.kind.lock.readers(now) == 0;
-        // Dead readers may be counted still.
-        assert!(idle || answer[3] == "0", "{}", self.story());
+        self.check_idle(&answer[3]);
         // It has left before the lock is given to another.
         let mut others = waiting.clone();
-        others.writers.retain(|(member, _)| *member != ask.member);
-        others.readers.retain(|(member, _)| *member != ask.member);
-        others.upgrader.take_if(|(_, member)| *member == ask.member);
-        let client = |name: &str| name.split(':').next().unwrap().to_owned();
-        let unheard = self.kind.lock.write.unheard(now).cloned();
-        let unheard = unheard.filter(|attempt| client(attempt) == client(&ask.owner));
+        others.leave(&ask.address);
+        let unheard = self.kind.lock.write.unheard(now);
+        let unheard = unheard.filter(|holder| client_of(holder) == client_of(&ask.owner));
         if let Some(holder) = unheard.filter(|_| verdict != "released") {
-            self.assert_eq(&answer[4..], &["holds".to_owned(), holder]);
-            return vec![ask.member.clone()];
+            assert_eq!(answer[4..], ["holds", holder]);
+            return vec![ask.address.clone()];
         }
-        let given = self.given(&answer, 4, &others);
-        given.into_iter().chain([ask.member.clone()]).collect()
+        let given = self.given(&answer[4..], &others);
+        given.into_iter().chain([ask.address.clone()]).collect()
+    }
+
+    /// Checks the word for whether nobody holds. Dead readers may be counted still.
+    fn check_idle(&self, word: &str) {
+        let (now, lock) = (self.bed.millis(), &self.kind.lock);
+        let idle = lock.live_write(now).is_none() && lock.readers(now) == 0;
+        assert!(idle || word == "0", "somebody holds");
     }
 
     fn begin_force(&mut self) {
         let how = ["now", "after"][self.rng.usize(..2)];
         let older = self.rng.u64(..3) / 2;
-        let lock = &self.kind.lock;
-        let (side, owner, id) = match self.rng.bool() {
-            true => ("w", "", lock.write.last_token),
-            false => {
-                let owner = OWNERS[self.rng.usize(..4)];
-                ("r", owner, lock.reads.get(owner).map(|hold| hold.id))
-            }
+        let (of, owner) = match self.rng.bool() {
+            true => (Of::Write, ""),
+            false => (Of::Read, OWNERS[self.rng.usize(..4)]),
         };
-        let id = id.unwrap_or(1) - older;
-        ReadWrite::act(self, Request::Other((side, owner, id, how)));
+        let lock = &self.kind.lock;
+        let id = match of {
+            Of::Write => lock.write.last_token,
+            _ => lock.reads.get(owner).map(|hold| hold.id),
+        };
+        let ask = Ask::new(of, &self.bed, owner, 0);
+        ReadWrite::act(self, Request::Other((ask, id.unwrap_or(1) - older, how)));
     }
 
-    fn force(&mut self, (side, owner, id, how): Force, waiting: &Waiting) -> Vec<String> {
-        let answer = self.ask(&calls::force(side, owner, id, how));
+    fn force(&mut self, (ask, id, how): &Force, waiting: &Waiting) -> Vec<String> {
+        let answer = self.ask(&ask.force(*id, how));
         let now = self.bed.millis();
-        let verdict = self.kind.lock.force(now, owner, side, id, how);
+        let verdict = self.kind.lock.force(now, ask, *id, how);
         self.assert_answer(&answer[..2], &[verdict]);
         if verdict == "done" {
-            let idle = self.kind.lock.live_write(now).is_none() && self.kind.lock.readers(now) == 0;
-            // Dead readers may be counted still.
-            assert!(idle || answer[2] == "0", "{}", self.story());
+            self.check_idle(&answer[2]);
         }
-        self.given(&answer, 3, waiting).into_iter().collect()
+        let grant = answer.get(3..).unwrap_or_default();
+        self.given(grant, waiting).into_iter().collect()
     }
 
     fn look(&mut self) {
         let owner = OWNERS[self.rng.usize(..4)];
-        let answer = self.inspect(&calls::inspect(owner));
+        let call = Ask::new(Of::Read, &self.bed, owner, 0).inspect();
+        let answer = self.inspect(&call);
         let now = self.bed.millis();
-        let write = self.kind.lock.live_write(now);
+        let lock = &self.kind.lock;
+        let write = lock.live_write(now);
         let own = write.filter(|hold| hold.owner == owner);
-        let mine = self.kind.lock.live_read(now, owner);
-        self.assert_eq(&answer[3], &write.map_or("", |hold| &hold.owner));
-        self.assert_eq(&answer[6], &self.kind.lock.readers(now).to_string());
+        let mine = lock.live_read(now, owner);
+        assert_eq!(answer[3], write.map_or("", |hold| &hold.owner));
+        assert_eq!(answer[6], lock.readers(now).to_string());
         let counts = [
             own.map_or(0, |hold| hold.attempts.len()).to_string(),
             mine.map_or(0, |hold| hold.attempts.len()).to_string(),
         ];
-        self.assert_eq(&answer[10..], &counts);
-        let answer = self.inspect(&calls::holders("0"));
+        assert_eq!(answer[10..], counts);
+        let call = Call::new(&RWLOCK.holders, vec![key("x")], &["0"]);
+        let answer = self.inspect(&call);
         assert_eq!(answer[2], "0");
         let listed = answer[3..].chunks(6);
         let listed = listed.map(|hold| (hold[0].clone(), hold[2].clone()));
         let lock = &self.kind.lock;
         let live = lock.reads.values().filter(|hold| hold.lives(now));
         let live = live.map(|hold| (hold.owner.clone(), hold.id.to_string()));
-        self.assert_eq(&BTreeMap::from_iter(listed), &BTreeMap::from_iter(live));
-    }
-
-    /// What the server knows of those who wait.
-    fn waiting(&mut self) -> Waiting {
-        let key = bed::key("x");
-        let hash = self.bed.hash(&key);
-        let now = self.bed.millis();
-        let mut queue = |part: &str| self.bed.queue(&format!("{key}:{part}"));
-        let (writers, readers) = (queue("q"), queue("r"));
-        let clients = queue("l").into_iter().collect();
-        let pair = |field: &str| {
-            let text = hash.get(field)?;
-            Some((text[..13].parse().unwrap(), text[14..].to_owned()))
-        };
-        let batch = hash.get("b").map(|text| {
-            let at = |from: usize, to: usize| text[from..to].parse().unwrap();
-            (at(0, 16), at(17, 30), at(31, 47))
-        });
-        Waiting {
-            any: hash
-                .get("n")
-                .is_some_and(|until| until.parse::<u64>().unwrap() > now),
-            writers,
-            readers,
-            clients,
-            called: pair("y"),
-            batch,
-            upgrader: pair("x"),
-        }
+        assert_eq!(BTreeMap::from_iter(listed), BTreeMap::from_iter(live));
     }
 
     /// Nobody who lives leaves a queue but by his own request, and nobody overtakes.
     fn check_queues(&mut self, before: &Waiting, leaves: &[String]) {
         let now = self.bed.millis();
-        let after = self.waiting();
+        let after = Waiting::read(&mut self.bed);
         for (was, is, reads) in [
             (&before.writers, &after.writers, false),
             (&before.readers, &after.readers, true),
         ] {
-            let last = was.last().map_or(0, |(_, ticket)| *ticket);
-            for (member, ticket) in is {
-                let same = was.iter().find(|(other, _)| other == member);
-                let fits =
-                    same.is_some_and(|(_, old)| old == ticket) || *ticket > last || was.is_empty();
-                assert!(fits, "{member} overtakes, {}", self.story());
+            let last = was.members.last().map_or(0, |(_, ticket)| *ticket);
+            for (member, ticket) in &is.members {
+                let same = was.ticket(member) == Some(*ticket);
+                let behind = *ticket > last || was.members.is_empty();
+                assert!(same || behind, "{member} overtakes");
             }
-            for (member, ticket) in was {
-                let stays = is.iter().any(|(other, _)| other == member);
-                let channel = member.split(' ').nth(1).unwrap();
-                let until = before.clients.get(channel);
-                let alive = until.is_some_and(|&until| until > now);
-                let called = before.called.as_ref();
-                let called = called.is_some_and(|(until, who)| who == member && *until <= now);
-                let missed = reads && before.missed(*ticket, now);
-                self.assert(
-                    stays || !alive || called || missed || leaves.contains(member),
-                    format_args!("{member} was struck out"),
-                );
+            for (member, ticket) in &was.members {
+                let dead = was.alive(member) <= now || reads && before.missed(*ticket, now);
+                let goes = dead || leaves.contains(member);
+                assert!(goes || is.has(member), "{member} was struck out");
             }
         }
     }
@@ -584,25 +438,24 @@ impl World<ReadWrite> {
     /// Those who wait, by the server's knowledge, and would be answered something else if they
     /// asked.
     fn could_come(&self, waiting: &Waiting) -> BTreeSet<String> {
-        let now = self.bed.millis();
-        let waits = |attempt: &&Attempt| {
-            let (owner, member) = (&attempt.what.ask.owner, &attempt.what.ask.member);
-            let upgrades = waiting.upgrades(member, now);
+        let (now, lock) = (self.bed.millis(), &self.kind.lock);
+        let comes = |attempt: &&Attempt| {
+            let ask = &attempt.what.ask;
+            let upgrades = waiting.upgrades(&ask.address, now);
             // The client itself tells those whose owner has come to hold.
-            let lock = &self.kind.lock;
             let writes = lock.live_write(now);
-            let holds = writes.is_some_and(|hold| hold.owner == *owner)
-                || !upgrades && lock.live_read(now, owner).is_some();
-            (upgrades || waiting.stands(member, now)) && !holds
-        };
-        let would_be_told = |attempt: &&Attempt| {
+            let holds = writes.is_some_and(|hold| hold.owner == ask.owner)
+                || !upgrades && lock.live_read(now, &ask.owner).is_some();
             let mut asks = (*attempt).clone();
             asks.what.ask.by = now;
-            ["granted", "lost"].contains(&self.expected_verdict(&asks, waiting))
+            let verdict = self.verdict(&asks, waiting);
+            (upgrades || waiting.stands(&ask.address, now))
+                && !holds
+                && (verdict.starts_with("granted") || verdict.starts_with("lost"))
         };
-        let known = self.attempts.iter().filter(waits).filter(would_be_told);
+        let known = self.attempts.iter().filter(comes);
         known
-            .map(|attempt| attempt.what.ask.member.clone())
+            .map(|attempt| attempt.what.ask.address.clone())
             .collect()
     }
 
@@ -611,62 +464,57 @@ impl World<ReadWrite> {
         if !messages.is_empty() {
             self.note(Event::Told(messages.clone()));
         }
-        let after = self.waiting();
+        let after = Waiting::read(&mut self.bed);
         self.kind.told.hear(&messages, before);
         self.kind.told.hear(&messages, &after);
         let now = self.bed.millis();
         let mut can = self.could_come(&after);
+        let come = can.clone();
         // Who counted as dead and is heard of again looks for himself.
         can.retain(|member| before.stands(member, now) || before.upgrades(member, now));
         let alone = self.kind.told.left_alone(could, &can);
-        assert_eq!(alone, None, "may come in and is not told, {}", self.story());
+        assert_eq!(alone, None, "may come in and is not told");
         // Whoever looks and has to wait calls the one who may come, whom one that died was to call.
         if let Some(looked) = self.kind.looked.take() {
             let first = after.first_writer(now).unwrap_or_default();
-            let come = self.could_come(&after).contains(first) && first != looked;
-            self.assert(
-                !come || self.kind.told.knows(first),
-                format_args!("{first} is not called"),
-            );
+            let waits = come.contains(first) && first != looked;
+            let knows = self.kind.told.knows(first);
+            assert!(!waits || knows, "{first} is not called");
         }
     }
 
     fn check_data(&mut self) {
         let now = self.bed.millis();
-        let hash = self.bed.hash(&bed::key("x"));
-        for (owner, hold) in &self.kind.lock.reads {
-            if self.kind.lock.live_read(now, owner).is_some() {
-                let field = &hash[&format!("r{owner}")];
-                let mut attempts: Vec<_> = field[49..].split_whitespace().collect();
-                attempts.sort_unstable();
-                self.assert_eq(&attempts, &Vec::from_iter(&hold.attempts));
-                self.assert_eq(&field[..13], &hold.until.to_string());
-                let bound = self.bed.sorted(&format!("{}:d", bed::key("x")))[owner];
-                self.assert(bound <= hold.until, "the index is no lower bound");
-            }
+        let hash = self.bed.hash(&key("x"));
+        let index = self.bed.sorted(&part("x", "d"));
+        let lock = &self.kind.lock;
+        for (owner, hold) in lock.reads.iter().filter(|(_, hold)| hold.lives(now)) {
+            let field = &hash[&format!("r{owner}")];
+            let mut attempts: Vec<_> = field[49..].split_whitespace().collect();
+            attempts.sort_unstable();
+            assert_eq!(attempts, Vec::from_iter(&hold.attempts));
+            assert_eq!(field[..13], hold.until.to_string());
+            assert!(index[owner] <= hold.until, "the index is no lower bound");
         }
         let fields = hash.iter().filter(|(name, _)| name.starts_with('r'));
         let counted = fields.filter(|(_, hold)| &hold[48..49] != "f").count();
         let count = hash.get("c").map_or(0, |text| text[34..].parse().unwrap());
-        assert_eq!(count, counted, "{hash:?}, {}", self.story());
-        let lock = &self.kind.lock;
+        assert_eq!(count, counted, "{hash:?}");
         let reads = lock.reads.values().map(|hold| hold.until);
         let ends = reads.chain(lock.live_write(now).map(|hold| hold.until));
         let ends = ends.filter(|&until| until > now);
         let ends = ends.map(|until| until + RETENTION).max();
         let copies = lock.write.spent.until().filter(|&until| until >= now);
         let needed = ends.max(copies).unwrap_or(0);
-        let until = self.bed.ttl(&bed::key("x")).map_or(0, |ttl| now + ttl);
-        assert!(until >= needed, "{until} < {needed}, {}", self.story());
-        for part in ["q", "r", "l", "d"] {
+        let until = self.bed.ttl(&key("x")).map_or(0, |ttl| now + ttl);
+        assert!(until >= needed, "{until} < {needed}");
+        for of in ["q", "r", "l", "d"] {
             // Panics where a key has no end.
-            self.bed.ttl(&format!("{}:{part}", bed::key("x")));
+            self.bed.ttl(&part("x", of));
         }
         for name in hash.keys().filter(|name| !name.starts_with(['v', 'r'])) {
-            assert!(
-                "kohtuzfapncgbyx".contains(name.as_str()),
-                "{name} in {hash:?}"
-            );
+            let known = "kohtuzfapncgbyx".contains(name.as_str());
+            assert!(known, "{name} in {hash:?}");
         }
     }
 }

@@ -7,27 +7,28 @@ use redlatch::runtime::{Command, Value};
 use redlatch_embedded::engine::Model;
 
 use super::{
-    calls::{self, BROADCAST},
-    laws::{ask, read, release, with_order, write},
+    laws::{attempt, read, release, write},
+    told::BROADCAST,
 };
 use crate::scripts::{
-    bed::{self, Bed, CHANNELS},
-    costs::counted,
+    bed::{Bed, CHANNELS, key, part},
+    calls::{Ask, Of},
+    costs::{at_most, costs, exhaust},
 };
 
 const MS: Duration = Duration::from_millis(1);
 
 /// A call to waiter `n` of the clients whose owners begin with `b`.
 fn called(n: u32) -> (String, String) {
-    (CHANNELS[1].to_owned(), format!("{} {n}", bed::key("x")))
+    (CHANNELS[1].to_owned(), format!("{} {n}", key("x")))
 }
 
 #[test]
 fn upgrade_whose_hold_expired_queues_like_a_writer() {
     let mut bed = Bed::new(Model::default());
     let reader = read(&mut bed, "a:1", 1);
-    let short = ask(&bed, "b:1", 2, true).lease(400).upgradable();
-    bed.ask(&short.read("u"));
+    let short = Ask::new(Of::Upgradable, &bed, "b:1", 2).lease(400);
+    short.gets(&mut bed, "granted");
     // Not by its guard, but as anybody: it goes on when its hold is over.
     let waits = write(&mut bed, "b:1", 3);
     assert_eq!(waits[1..3], ["busy", "400"], "it looks then");
@@ -35,18 +36,20 @@ fn upgrade_whose_hold_expired_queues_like_a_writer() {
     let waits = write(&mut bed, "b:1", 3);
     assert_eq!([&waits[1], &waits[5]], ["busy", "1"], "it has a place");
     bed.listen(&[BROADCAST]);
-    release(&mut bed, "a:1", 1, "r", &reader[6]);
+    release(&mut bed, Of::Read, "a:1", 1, &reader[6]);
     assert_eq!(bed.published(), [called(3)]);
 }
 
 #[test]
 fn forced_release_after_a_lost_index_leaves_an_index_with_a_ttl() {
     let mut bed = Bed::new(Model::default());
-    let serial: u64 = read(&mut bed, "a:1", 1)[6].parse().unwrap();
+    let ask = Ask::new(Of::Read, &bed, "a:1", 1);
+    ask.gets(&mut bed, "granted");
     read(&mut bed, "a:2", 2);
-    let index = format!("{}:d", bed::key("x"));
+    let index = part("x", "d");
     bed.execute(&Command::new("DEL").arg(&index)).unwrap();
-    assert_eq!(bed.ask(&calls::force("r", "a:1", serial, "now"))[1], "done");
+    let serial = ask.ids(&mut bed)[0];
+    bed.gets(&ask.force(serial, "now"), "done");
     assert_eq!(bed.sorted(&index).len(), 2, "made anew");
     let left = bed.execute(&Command::new("PTTL").arg(&index)).unwrap();
     assert!(matches!(left, Value::Int(1..)), "{left:?}");
@@ -71,17 +74,15 @@ fn writer_is_granted_by_a_release_only_if_no_reader_is_counted() {
             .map(|n| read(&mut bed, &format!("a:{n}"), n)[6].clone())
             .collect();
         for n in 10..10 + dead {
-            let short = ask(&bed, &format!("a:{n}"), n, true).lease(50);
-            bed.ask(&short.read("r"));
+            let short = Ask::new(Of::Read, &bed, &format!("a:{n}"), n).lease(50);
+            short.gets(&mut bed, "granted");
         }
-        let call = match ordered {
-            true => with_order(&bed, "b:1", 5),
-            false => ask(&bed, "b:1", 5, true).write(""),
-        };
-        assert_eq!(bed.ask(&call)[1], "busy");
+        let next = attempt(&bed, Of::Write, "b:1", 5);
+        let next = if ordered { next.ordered() } else { next };
+        next.gets(&mut bed, "busy");
         bed.pass(51 * MS);
         bed.listen(&[BROADCAST]);
-        let answer = release(&mut bed, "a:1", 1, "r", &serials[0]);
+        let answer = release(&mut bed, Of::Read, "a:1", 1, &serials[0]);
         let (given, told) = (answer.len() > 4, bed.published());
         assert_eq!(given, granted, "{dead} dead, {living} living: {answer:?}");
         assert_eq!(told.len(), messages, "{told:?}");
@@ -91,49 +92,43 @@ fn writer_is_granted_by_a_release_only_if_no_reader_is_counted() {
             continue;
         }
         assert_eq!(told, [called(5)], "{dead} dead readers");
-        loop {
-            match write(&mut bed, "b:1", 5)[1].as_str() {
-                "more" => {}
-                verdict => break assert_eq!(verdict, "granted"),
-            }
-        }
+        let call = attempt(&bed, Of::Write, "b:1", 5).call();
+        exhaust(&mut bed, &call, ("granted", usize::MAX));
     }
 }
 
 #[test]
 fn granting_release_costs_the_same_however_many_wait() {
-    let mut costs = Vec::new();
     for waiters in [10, 10_000] {
         let mut bed = Bed::new(Model::default());
-        let token = write(&mut bed, "a:1", 1)[3].clone();
+        let ask = attempt(&bed, Of::Write, "a:1", 1);
+        ask.gets(&mut bed, "granted");
         for n in 2..waiters {
-            let call = with_order(&bed, "b:1", n);
-            assert_eq!(bed.ask(&call)[1], "busy");
+            let next = attempt(&bed, Of::Write, "b:1", n).ordered();
+            next.gets(&mut bed, "busy");
         }
-        let call = calls::release("a:1", "a:1", None, "", "w", token.parse().ok());
-        costs.push(counted(&mut bed, &call).1);
-        assert_eq!(bed.hash(&bed::key("x"))["h"], " b:2 ");
+        let ids = ask.ids(&mut bed);
+        costs(&mut bed, &ask.release(&ids, None, ""), ("released", 11));
+        assert_eq!(bed.hash(&key("x"))["h"], " b:2 ");
     }
-    assert_eq!(costs, [11, 11]);
 }
 
 #[test]
 fn queue_outlasts_its_waiters_beside_an_upgrade_that_may_wait_longer() {
     let mut bed = Bed::new(Model::default());
-    let look = ask(&bed, "a:1", 1, true).upgradable().read("u");
-    let serial = bed.ask(&look)[6].clone();
+    let look = attempt(&bed, Of::Upgradable, "a:1", 1);
+    let serial = look.gets(&mut bed, "granted")[6].parse().unwrap();
     read(&mut bed, "a:2", 2);
     assert_eq!(write(&mut bed, "b:1", 3)[1], "busy");
-    let mut patient = ask(&bed, "a:1", 4, true);
+    let mut patient = attempt(&bed, Of::Upgrade(serial), "a:1", 4);
     patient.register = Some(20_000);
-    assert_eq!(bed.ask(&patient.write(&serial))[1], "busy");
-    let key = bed::key("x");
+    patient.gets(&mut bed, "busy");
     for _ in 0..4 {
         bed.pass(2_000 * MS);
         assert_eq!(write(&mut bed, "b:1", 3)[5], "0", "it keeps its place");
-        for part in ["q", "l"] {
-            let ttl = bed.ttl(&format!("{key}:{part}"));
-            assert!(ttl >= Some(5_000), "{part} lasts for {ttl:?}");
+        for of in ["q", "l"] {
+            let ttl = bed.ttl(&part("x", of));
+            assert!(ttl >= Some(5_000), "{of} lasts for {ttl:?}");
         }
     }
 }
@@ -143,45 +138,38 @@ fn lock_is_plain_again_once_nobody_can_wait_any_more() {
     let mut bed = Bed::new(Model::default());
     let token = write(&mut bed, "a:1", 1)[3].clone();
     assert_eq!(write(&mut bed, "b:1", 2)[1], "busy");
-    assert_eq!(release(&mut bed, "a:1", 1, "w", &token)[1], "released");
+    assert_eq!(
+        release(&mut bed, Of::Write, "a:1", 1, &token)[1],
+        "released"
+    );
     let token = write(&mut bed, "b:1", 2)[3].clone();
-    assert_eq!(release(&mut bed, "b:1", 2, "w", &token)[1], "released");
+    assert_eq!(
+        release(&mut bed, Of::Write, "b:1", 2, &token)[1],
+        "released"
+    );
     bed.pass(5_101 * MS);
-    for (side, cost, n) in [("w", 4, 3), ("r", 6, 4)] {
-        let call = ask(&bed, "a:1", n, true).lease(1_000).of(side);
-        let (verdict, commands) = counted(&mut bed, &call);
-        assert_eq!((verdict.as_str(), commands), ("granted", cost));
-        let fields = bed.hash(&bed::key("x"));
-        let id = match side {
-            "w" => &fields["t"],
-            _ => &fields["c"][..16],
-        };
-        let (attempt, id) = (format!("a:{n}"), id.parse().unwrap());
-        let call = calls::renew(bed.millis() + 5_000, "a:1", 1_000, side, id);
-        assert!(counted(&mut bed, &call).1 <= 5, "{side}");
-        let call = calls::release("a:1", &attempt, None, "", side, Some(id));
-        let (verdict, commands) = counted(&mut bed, &call);
+    for (of, cost, n) in [(Of::Write, 4, 3), (Of::Read, 6, 4)] {
+        let ask = attempt(&bed, of, "a:1", n).lease(1_000);
+        costs(&mut bed, &ask.call(), ("granted", cost));
+        let ids = ask.ids(&mut bed);
+        at_most(&mut bed, &ask.renew(ask.by, 1_000, &ids), ("renewed", 5));
         // After a lease that is shorter than the retention, the TTL stays as it is.
-        assert_eq!((verdict.as_str(), commands), ("released", cost - 1));
+        let call = ask.release(&ids, None, "");
+        costs(&mut bed, &call, ("released", cost - 1));
         bed.pass(MS);
     }
 }
 
 #[test]
 fn look_of_an_upgradable_waiter_tells_the_client_of_an_unheard_grant() {
-    for (kind, told) in [("r", ""), ("u", "2")] {
+    for (of, told) in [(Of::Read, ""), (Of::Upgradable, "2")] {
         let mut bed = Bed::new(Model::default());
         let token = write(&mut bed, "a:1", 1)[3].clone();
-        let next = with_order(&bed, "b:1", 2);
-        bed.ask(&next);
-        let looks = ask(&bed, "b:2", 3, true);
-        let looks = if kind == "u" {
-            looks.upgradable()
-        } else {
-            looks
-        };
-        release(&mut bed, "a:1", 1, "w", &token);
-        assert_eq!(bed.ask(&looks.read(kind))[5], "1", "it has just come");
-        assert_eq!(bed.ask(&looks.read(kind))[4], told, "{kind}");
+        let next = attempt(&bed, Of::Write, "b:1", 2).ordered();
+        next.gets(&mut bed, "busy");
+        let looks = attempt(&bed, of, "b:2", 3).call();
+        release(&mut bed, Of::Write, "a:1", 1, &token);
+        assert_eq!(bed.ask(&looks)[5], "1", "it has just come");
+        assert_eq!(bed.ask(&looks)[4], told, "{of:?}");
     }
 }

@@ -1,6 +1,5 @@
 //! The scripts of the read-write lock by themselves, on the embedded engine.
 
-pub(crate) mod calls;
 mod fuzz;
 mod handoff;
 mod laws;

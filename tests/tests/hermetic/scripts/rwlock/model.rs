@@ -3,7 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::scripts::model::{self, Granted, Lock};
+use redlatch_embedded::engine::ServerTime;
+
+use crate::scripts::{
+    bed::{Bed, key},
+    calls::{Ask, Of},
+    model::{self, Granted, Lock},
+    queue::{Queue, timed},
+};
 
 /// A read hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,15 +31,13 @@ pub(super) struct Hold {
 }
 
 /// Who waits, as the server has it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Waiting {
     /// Anybody may wait.
     pub(super) any: bool,
-    /// Those who want to write or to read upgradably, in order: member and ticket.
-    pub(super) writers: Vec<(String, u64)>,
-    pub(super) readers: Vec<(String, u64)>,
-    pub(super) clients: BTreeMap<String, u64>,
-    pub(super) called: Option<(u64, String)>,
+    /// Those who want to write or to read upgradably, and those who want to read.
+    pub(super) writers: Queue,
+    pub(super) readers: Queue,
     /// After which token, until when, up to which ticket.
     pub(super) batch: Option<(u64, u64, u64)>,
     pub(super) upgrader: Option<(u64, String)>,
@@ -54,27 +59,41 @@ impl Hold {
 }
 
 impl Waiting {
-    fn alive(&self, member: &str, now: u64, calls: bool) -> bool {
-        let channel = member.split(' ').nth(1).unwrap();
-        let patient = match &self.called {
-            Some((until, called)) if calls && called == member => *until > now,
-            _ => true,
-        };
-        patient && self.clients.get(channel).is_some_and(|&until| until > now)
+    pub(super) fn read(bed: &mut Bed) -> Self {
+        let fields = bed.hash(&key("x"));
+        let batch = fields.get("b").map(|text| {
+            let at = |from: usize, to: usize| text[from..to].parse().unwrap();
+            (at(0, 16), at(17, 30), at(31, 47))
+        });
+        let writers = Queue::read(bed, "x", "q");
+        // Readers are not called one by one.
+        let mut readers = Queue::read(bed, "x", "r");
+        readers.called = None;
+        Self {
+            any: writers.flag > Some(bed.millis()),
+            writers,
+            readers,
+            batch,
+            upgrader: fields.get("x").map(|text| timed(text)),
+        }
     }
 
-    /// Tells whether a waiter has a place in this queue or as an upgrade, even if it counts as
-    /// dead.
-    fn has(&self, queue: &[(String, u64)], member: &str) -> bool {
-        let upgrader = self.upgrader.as_ref();
-        upgrader.is_some_and(|(_, other)| other == member)
-            || queue.iter().any(|(other, _)| other == member)
+    /// Removes a waiter.
+    pub(super) fn leave(&mut self, member: &str) {
+        self.writers.leave(member);
+        self.readers.leave(member);
+        self.upgrader.take_if(|(_, other)| other.as_str() == member);
     }
 
-    /// Tells whether a waiter has a living place in one of the queues.
+    /// Tells whether a waiter has a place in one of the queues.
+    pub(super) fn has(&self, member: &str) -> bool {
+        self.writers.has(member) || self.readers.has(member)
+    }
+
+    /// Tells whether it has one, and lives.
     pub(super) fn stands(&self, member: &str, now: u64) -> bool {
-        let mut queues = self.writers.iter().chain(&self.readers);
-        self.any && queues.any(|(other, _)| other == member) && self.alive(member, now, true)
+        let lives = |queue: &Queue| queue.has(member) && queue.alive(member) > now;
+        self.any && (lives(&self.writers) || lives(&self.readers))
     }
 
     /// Tells whether it is the upgradable reader who waits to write.
@@ -84,15 +103,13 @@ impl Waiting {
     }
 
     pub(super) fn first_writer(&self, now: u64) -> Option<&str> {
-        let mut writers = self.writers.iter().filter(|_| self.any);
-        let first = writers.find(|(member, _)| self.alive(member, now, true));
-        first.map(|(member, _)| member.as_str())
+        let first = self.writers.first(now).filter(|_| self.any);
+        first.map(|(member, _)| member)
     }
 
-    pub(super) fn first_reader(&self, now: u64) -> Option<u64> {
-        let mut readers = self.readers.iter().filter(|_| self.any);
-        let first = readers.find(|(member, _)| self.alive(member, now, false));
-        first.map(|(_, ticket)| *ticket)
+    fn first_reader(&self, now: u64) -> Option<u64> {
+        let first = self.readers.first(now).filter(|_| self.any);
+        first.map(|(_, ticket)| ticket)
     }
 
     /// Tells whether a reader with this ticket was let in, and did not come in time.
@@ -110,9 +127,9 @@ impl Waiting {
         if let Some(dead) = dead
             && self.batch.is_none_or(|(token, _, _)| token != dead.token)
         {
-            let others = self.readers.iter();
+            let others = self.readers.members.iter();
             let mut others = others.filter(|(_, ticket)| !self.missed(*ticket, now));
-            let lives = |(member, _): &(String, u64)| self.alive(member, now, false);
+            let lives = |(member, _): &(String, u64)| self.readers.alive(member) > now;
             let some_lives = others.clone().any(lives);
             let last = others.next_back().filter(|_| some_lives);
             return last.map(|(_, ticket)| *ticket);
@@ -128,6 +145,15 @@ impl Waiting {
 }
 
 impl Rw {
+    /// The key is gone.
+    pub(super) fn forget(&mut self) {
+        self.write.forget();
+        *self = Self {
+            write: std::mem::take(&mut self.write),
+            ..Self::default()
+        };
+    }
+
     pub(super) fn live_write(&self, now: u64) -> Option<&model::Hold> {
         self.write.live(now)
     }
@@ -146,32 +172,39 @@ impl Rw {
         reads.any(|hold| hold.upgradable && hold.lives(now))
     }
 
-    /// Returns what a reader is told: granted, busy, void, reader.
-    pub(super) fn may_read(
-        &self,
-        now: u64,
-        owner: &str,
-        attempt: &str,
-        member: &str,
-        upgradable: bool,
-        waiting: &Waiting,
-    ) -> &'static str {
-        let own = self.live_read(now, owner);
-        let holds = own.is_some_and(|hold| hold.attempts.contains(attempt));
-        let queue = match upgradable {
-            true => &waiting.writers,
-            false => &waiting.readers,
+    /// Returns what is told to an attempt: granted, busy, void; reader, to one that would wait for
+    /// itself; lost, to one whose upgradable hold is over.
+    pub(super) fn verdict(&self, now: u64, ask: &Ask, waiting: &Waiting) -> &'static str {
+        let (read, write) = (self.live_read(now, &ask.owner), self.live_write(now));
+        let write = write.filter(|hold| hold.owner == ask.owner);
+        let (attempts, queue) = match ask.of {
+            Of::Read => (read.map(|hold| &hold.attempts), &waiting.readers),
+            Of::Upgradable => (read.map(|hold| &hold.attempts), &waiting.writers),
+            _ => (write.map(|hold| &hold.attempts), &waiting.writers),
         };
-        if self.write.spent.refuses(attempt, now) && !holds && !waiting.has(queue, member) {
+        let holds = attempts.is_some_and(|attempts| attempts.contains(&ask.attempt));
+        let upgrader = waiting.upgrader.as_ref();
+        // A place counts even if its waiter counts as dead.
+        let waits =
+            queue.has(&ask.address) || upgrader.is_some_and(|(_, member)| *member == ask.address);
+        if self.write.spent.refuses(&ask.attempt, now) && !holds && !waits {
             return "void";
         }
-        match own {
+        match ask.of.side() {
+            "r" => self.may_read(now, ask, waiting),
+            _ => self.may_write(now, ask, waiting),
+        }
+    }
+
+    fn may_read(&self, now: u64, ask: &Ask, waiting: &Waiting) -> &'static str {
+        let (member, upgradable) = (ask.address.as_str(), ask.of == Of::Upgradable);
+        match self.live_read(now, &ask.owner) {
             Some(own) if upgradable && !own.upgradable => return "reader",
             Some(_) => return "granted",
             None => {}
         }
         match self.live_write(now) {
-            Some(hold) if hold.owner == owner => return "granted",
+            Some(hold) if hold.owner == ask.owner => return "granted",
             Some(_) => return "busy",
             None => {}
         }
@@ -181,10 +214,10 @@ impl Rw {
             let free = turn && !self.is_upgradable(now);
             return if free { "granted" } else { "busy" };
         }
-        let ticket = waiting.readers.iter().find(|(other, _)| other == member);
-        if let (Some((_, ticket)), Some(last)) = (ticket, waiting.batch(self, now))
-            && *ticket <= last
-            && !waiting.missed(*ticket, now)
+        if let (Some(ticket), Some(last)) =
+            (waiting.readers.ticket(member), waiting.batch(self, now))
+            && ticket <= last
+            && !waiting.missed(ticket, now)
         {
             return "granted";
         }
@@ -196,28 +229,15 @@ impl Rw {
         }
     }
 
-    /// Returns what a writer is told: granted, busy, void, reader, lost.
-    pub(super) fn may_write(
-        &self,
-        now: u64,
-        owner: &str,
-        attempt: &str,
-        member: &str,
-        serial: Option<u64>,
-        waiting: &Waiting,
-    ) -> &'static str {
+    fn may_write(&self, now: u64, ask: &Ask, waiting: &Waiting) -> &'static str {
         let live = self.live_write(now);
-        let own = live.filter(|hold| hold.owner == owner);
-        let holds = own.is_some_and(|hold| hold.attempts.contains(attempt));
-        let waits = waiting.has(&waiting.writers, member);
-        if self.write.spent.refuses(attempt, now) && !holds && !waits {
-            return "void";
-        }
-        if own.is_some() {
+        if live.is_some_and(|hold| hold.owner == ask.owner) {
             return "granted";
         }
-        let own = self.live_read(now, owner);
-        if serial.is_some() && own.map(|hold| hold.id) != serial {
+        let own = self.live_read(now, &ask.owner);
+        if let Of::Upgrade(serial) = ask.of
+            && own.is_none_or(|hold| hold.id != serial)
+        {
             return "lost";
         }
         if own.is_some_and(|hold| !hold.upgradable) {
@@ -231,39 +251,30 @@ impl Rw {
             (Some(first), Some(last)) => first <= last,
             _ => false,
         };
-        if own.is_some() {
-            return if owed { "busy" } else { "granted" };
-        }
-        let first = waiting.first_writer(now);
-        let turn = first.is_none_or(|first| first == member);
+        let first = waiting.first_writer(now).filter(|_| own.is_none());
+        let turn = first.is_none_or(|first| first == ask.address);
         if owed || !turn { "busy" } else { "granted" }
     }
 
-    pub(super) fn read(
-        &mut self,
-        now: u64,
-        micros: u64,
-        owner: &str,
-        attempt: &str,
-        lease: u64,
-        upgradable: bool,
-    ) -> Granted {
+    pub(super) fn read(&mut self, time: ServerTime, ask: &Ask) -> Granted {
+        let (now, micros, lease) = (time.millis(), time.micros(), ask.lease);
         let dead = self.write.hold.as_ref().filter(|hold| hold.until <= now);
         let abandoned = dead.is_some_and(|hold| !hold.attempts.is_empty());
         let token = *self.write.last_token.get_or_insert(micros);
-        if self.live_read(now, owner).is_none() {
+        self.write.spent.record(&ask.attempt, ask.by, now);
+        if self.live_read(now, &ask.owner).is_none() {
             self.last_serial = micros.max(self.last_serial + 1);
             let hold = Hold {
-                owner: owner.to_owned(),
+                owner: ask.owner.clone(),
                 id: self.last_serial,
-                upgradable,
+                upgradable: ask.of == Of::Upgradable,
                 ..Hold::default()
             };
-            self.reads.insert(owner.to_owned(), hold);
+            self.reads.insert(ask.owner.clone(), hold);
         }
-        let hold = self.reads.get_mut(owner).unwrap();
+        let hold = self.reads.get_mut(&ask.owner).unwrap();
         hold.token = token;
-        hold.attempts.insert(attempt.to_owned());
+        hold.attempts.insert(ask.attempt.clone());
         if !hold.last_lease {
             hold.until = hold.until.max(now + lease);
         }
@@ -276,18 +287,11 @@ impl Rw {
         }
     }
 
-    pub(super) fn renew(
-        &mut self,
-        now: u64,
-        owner: &str,
-        lease: u64,
-        side: &str,
-        id: u64,
-    ) -> &'static str {
-        if side == "w" {
-            return self.write.renew(now, owner, lease, id);
+    pub(super) fn renew(&mut self, now: u64, ask: &Ask, lease: u64, id: u64) -> &'static str {
+        if ask.of.side() == "w" {
+            return self.write.renew(now, &ask.owner, lease, id);
         }
-        let hold = self.reads.get_mut(owner).filter(|hold| hold.id == id);
+        let hold = self.reads.get_mut(&ask.owner).filter(|hold| hold.id == id);
         match hold {
             None if self.write.last_token > Some(id) => "taken",
             None if self.last_serial >= id => "expired",
@@ -305,26 +309,16 @@ impl Rw {
     pub(super) fn release(
         &mut self,
         now: u64,
-        (owner, attempt): (&str, &str),
+        ask: &Ask,
         void: Option<u64>,
-        side: &str,
         id: Option<u64>,
     ) -> (&'static str, usize) {
-        if side == "w" {
+        let (owner, attempt) = (&*ask.owner, &*ask.attempt);
+        if ask.of.side() == "w" {
             let token = id.unwrap_or_default();
             return self.write.release(now, owner, attempt, void, token);
         }
         self.write.end_attempt(attempt, void, now);
-        self.release_read(now, owner, attempt, id)
-    }
-
-    fn release_read(
-        &mut self,
-        now: u64,
-        owner: &str,
-        attempt: &str,
-        id: Option<u64>,
-    ) -> (&'static str, usize) {
         let live = self.live_read(now, owner).is_some();
         if let Some(hold) = self.reads.get_mut(owner)
             && hold.attempts.remove(attempt)
@@ -364,45 +358,31 @@ impl Rw {
         (verdict, left)
     }
 
-    /// Returns what became of the write, if it is over.
-    pub(super) fn may_downgrade(
-        &self,
-        now: u64,
-        owner: &str,
-        attempt: &str,
-        token: u64,
-    ) -> Result<(), &'static str> {
-        let own = self.live_read(now, owner);
-        let holds = own.is_some_and(|hold| hold.attempts.contains(attempt));
-        if self.write.spent.refuses(attempt, now) && !holds {
-            return Err("void");
+    /// As `verdict`, for the owner of the write with this token. With what became of the write, if
+    /// it is over.
+    pub(super) fn may_downgrade(&self, now: u64, ask: &Ask, token: u64) -> &'static str {
+        let own = self.live_read(now, &ask.owner);
+        let holds = own.is_some_and(|hold| hold.attempts.contains(&ask.attempt));
+        if self.write.spent.refuses(&ask.attempt, now) && !holds {
+            return "void";
         }
-        let last = self.write.last_token == Some(token);
         let reads = own.is_some_and(|hold| hold.token == token);
         let writer = self.live_write(now);
-        if last && (reads || writer.is_some_and(|hold| hold.owner == owner)) {
-            return Ok(());
+        let writes = writer.is_some_and(|hold| hold.owner == ask.owner);
+        match self.write.last_token {
+            Some(last) if last == token && (reads || writes) => "granted",
+            Some(last) if last > token => "lost taken",
+            _ if self.write.forced == Some(token) => "lost revoked",
+            Some(last) if last == token => "lost expired",
+            _ => "lost gone",
         }
-        Err(match self.write.last_token {
-            Some(last) if last > token => "taken",
-            _ if self.write.forced == Some(token) => "revoked",
-            Some(last) if last == token => "expired",
-            _ => "gone",
-        })
     }
 
-    pub(super) fn force(
-        &mut self,
-        now: u64,
-        owner: &str,
-        side: &str,
-        id: u64,
-        how: &str,
-    ) -> &'static str {
-        if side == "w" {
+    pub(super) fn force(&mut self, now: u64, ask: &Ask, id: u64, how: &str) -> &'static str {
+        if ask.of.side() == "w" {
             return self.write.force(now, id, how);
         }
-        match self.reads.get_mut(owner).filter(|hold| hold.id == id) {
+        match self.reads.get_mut(&ask.owner).filter(|hold| hold.id == id) {
             Some(hold) if hold.forced => "already",
             Some(hold) if hold.until > now => {
                 if how == "now" {

@@ -3,8 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{calls::BROADCAST, model::Waiting};
-use crate::scripts::bed;
+use super::model::Waiting;
+use crate::scripts::bed::key;
+
+/// The channel of the message to all waiting readers of the lock `x`.
+pub(super) const BROADCAST: &str = "p:{t}x:b";
 
 /// Which waiters have been told something since they last asked.
 #[derive(Debug, Default)]
@@ -16,16 +19,21 @@ impl Told {
         self.0.remove(address(member));
     }
 
+    /// The waiter has failed, and knows so until it asks again.
+    pub(super) fn refused(&mut self, member: &str) {
+        self.0.insert(address(member).to_owned());
+    }
+
     /// These messages went out; `waiting` is who waited for them.
     pub(super) fn hear(&mut self, messages: &[(String, String)], waiting: &Waiting) {
         for (channel, payload) in messages {
             if channel == BROADCAST {
-                let readers = waiting.readers.iter();
+                let readers = waiting.readers.members.iter();
                 self.0
                     .extend(readers.map(|(member, _)| address(member).to_owned()));
                 continue;
             }
-            let n = payload.strip_prefix(&bed::key("x")).unwrap();
+            let n = payload.strip_prefix(&key("x")).unwrap();
             let told = format!("PUBLISH {channel}{n}");
             self.0.insert(address(&told).to_owned());
         }

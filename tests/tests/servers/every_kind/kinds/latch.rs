@@ -184,10 +184,8 @@ impl Crew for Countdown {
             in_doubt += told.in_doubt;
             left.extend(told.left);
         }
-        assert!(
-            self.lossy || left.len() == counted,
-            "two were told the same"
-        );
+        let differ = left.len() == counted;
+        assert!(self.lossy || differ, "two were told the same");
         let rest = self.latch.count().await.unwrap();
         let gone = COUNT - rest;
         let told = u32::try_from(counted).unwrap();

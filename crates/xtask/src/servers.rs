@@ -1,14 +1,12 @@
 //! The servers that tests run against.
 
-mod wheels;
-
 use std::{
     env, fmt,
     path::{Path, PathBuf},
     process::Command,
 };
 
-use crate::command::{output, script, which};
+use crate::command::{output, tool};
 
 /// A server program that runs on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,44 +86,21 @@ fn these(list: &str) -> Result<Vec<Server>, String> {
     servers.collect()
 }
 
+/// Returns those that there are, each version once. `tools.sh` fetches some.
 fn any() -> Result<Vec<Server>, String> {
-    let mut servers = on_path();
-    if servers.is_empty() {
-        println!("no redis-server and no valkey-server on the PATH");
-        match with_apt(&["redis-server"]) {
-            Ok(()) => servers = on_path(),
-            Err(message) => println!("none installed: {message}"),
-        }
-    }
-    for wheel in wheels::ALL {
-        match wheel.server() {
-            Ok(server) => servers.push(server),
-            Err(message) => println!("doing without {wheel}: {message}"),
-        }
-    }
+    let paths = output(&mut tool(["servers"])).unwrap_or_default();
     let mut distinct: Vec<Server> = Vec::new();
-    for server in servers {
-        if !distinct.iter().any(|other| other.version == server.version) {
-            distinct.push(server);
+    for path in paths.lines() {
+        match Server::inspect(Path::new(path)) {
+            Ok(server) if distinct.iter().any(|one| one.version == server.version) => {}
+            Ok(server) => distinct.push(server),
+            Err(message) => println!("doing without: {message}"),
         }
     }
     if distinct.is_empty() {
-        Err(NO_SERVER.to_owned())
-    } else {
-        Ok(distinct)
+        return Err(NO_SERVER.to_owned());
     }
-}
-
-fn on_path() -> Vec<Server> {
-    let programs = ["redis-server", "valkey-server"].map(which).into_iter();
-    let servers = programs.flatten().map(|path| Server::inspect(&path));
-    servers.flatten().collect()
-}
-
-/// Installs packages with apt.
-pub(crate) fn with_apt(packages: &[&str]) -> Result<(), String> {
-    which("apt-get").ok_or_else(|| format!("there is no apt-get to install {packages:?} with"))?;
-    script([&["apt"], packages].concat())
+    Ok(distinct)
 }
 
 /// Reads `Redis 7.0.15` from `Redis server v=7.0.15 sha=…`.

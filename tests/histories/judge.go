@@ -165,7 +165,7 @@ func (part stretch) draw(ops []porcupine.Operation, folder string) {
 			return '_'
 		}
 		return char
-	}, part.name)
+	}, fmt.Sprintf("%s-%d", part.name, ops[0].Call))
 	path := filepath.Join(folder, file+".html")
 	if err := porcupine.VisualizePath(part.strict, info, path); err != nil {
 		fmt.Fprintln(os.Stderr, err)

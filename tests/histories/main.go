@@ -26,9 +26,8 @@ func main() {
 		accepted, err := report(path, *folder)
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "%s: %v\n", path, err)
-			os.Exit(2)
 		}
-		good = good && accepted != *refused
+		good = good && err == nil && accepted != *refused
 	}
 	if !good {
 		os.Exit(1)

@@ -14,6 +14,8 @@ pub enum Rule {
     MarkCopies,
     /// A lease counts from the time at which its request was sent.
     CountFromSend,
+    /// A renewed or extended lease counts from the time at which its request was sent.
+    CountRenewalFromSend,
     /// A holder gives up before the lease ends, by the possible drift of clocks.
     TakeMargin,
     /// A request asks for a longer lease than the holder counts on, by the possible difference

@@ -68,6 +68,7 @@ pub(super) const LOCK: &[Mutant] = &[
     client("abandoned-not-undone", Rule::UndoAbandoned),
     client("copies-not-marked", Rule::MarkCopies).under(Fault::Doubled),
     client("lease-from-reply", Rule::CountFromSend),
+    client("renewal-from-reply", Rule::CountRenewalFromSend).slow(),
     client("no-margin", Rule::TakeMargin),
     client("loss-not-latched", Rule::LatchLoss),
     client("resend-new-id", Rule::ResendSameId),

@@ -60,6 +60,11 @@ impl Hold {
 
     /// Records at `now` that a request sent at `sent` has set the lease to `span`.
     pub(in crate::engine) fn extended(&self, sent: Moment, now: Moment, span: Duration) {
+        let sent = if self.client.keeps(Rule::CountRenewalFromSend) {
+            sent
+        } else {
+            now
+        };
         let mut inner = self.inner();
         if !self.client.keeps(Rule::LatchLoss) {
             inner.local_lease = LocalLease::new(self.client.0.trust, sent, span);

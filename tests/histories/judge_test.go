@@ -193,6 +193,12 @@ func TestTakeovers(t *testing.T) {
 			falls(4 * second).with(takeover(3*second, 3*second+1)), "token 1"},
 		{"the token falls that all replicas confirmed", holds(lock(2, 10, 20).durable(),
 			lock(1, 30, 40).durable()).with(takeover(22, 24)), "token 1"},
+		{"the token falls in the first of two takeovers", holds(lock(9, 895*second/100, 9*second-1),
+			lock(8, 105*second/10, 10*second+600_000)).with(takeover(10*second, 10*second+1)).with(
+			takeover(11*second, 11*second+1)), "expected"},
+		{"the token falls in the second, and all knew it", holds(lock(9, 895*second/100, 9*second-1),
+			lock(8, 115*second/10, 12*second)).with(takeover(5*second, 5*second+1)).with(
+			takeover(11*second, 11*second+1)), "token 8"},
 		{"two, long after a takeover", holds(lock(1, 9*second, 10*second),
 			lock(2, 9*second+1, 10*second)).with(takeover(12, 14)), "lock 2"},
 	})

@@ -200,9 +200,13 @@ func events(faults []*Fault) (ops []porcupine.Operation) {
 			ClientId: 64, Input: input, Call: from, Return: max(from, until),
 		})
 	}
+	var last int64
 	for i, fault := range faults {
 		number, over := i+1, fault.Takeover
-		add(mark{}, fault.From-behind, fault.From-behind)
+		// A replica may have missed what the server before the last takeover knew.
+		known := max(fault.From-behind, last)
+		last = over.Ended
+		add(mark{}, known, known)
 		add(fork{number}, over.Began, over.Ended)
 		if over.Died != over.Back {
 			add(die{number}, over.Died, over.Died)

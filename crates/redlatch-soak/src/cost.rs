@@ -12,7 +12,7 @@ use crate::{
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cost {
     faults: usize,
-    /// For each fault that hit a busy name, the longest time without a grant of such a name.
+    /// For each fault that hit busy names, the longest time without a grant of half of them.
     pauses: Vec<Duration>,
     /// The number of holds that were to last through the fault, and of those whose guards failed a
     /// check.
@@ -58,25 +58,27 @@ impl Cost {
     /// Adds a fault. Each list has the holds of a name that it hit, in the order of grants.
     fn add<'a>(&mut self, fault: &Fault, hit: impl Iterator<Item = &'a [&'a Hold]>) {
         self.faults += 1;
-        let mut longest = None;
+        let mut pauses = Vec::new();
         for holds in hit {
-            longest = longest.max(pause(fault, holds));
+            pauses.extend(pause(fault, holds));
             for hold in held_at(fault.from, holds) {
                 let lost = hold.lost > 0;
                 self.holds += usize::from(lost || hold.until >= fault.until);
                 self.lost += usize::from(lost);
             }
         }
-        self.pauses.extend(longest);
+        pauses.sort_unstable();
+        self.pauses.extend(pauses.get(pauses.len() / 2));
     }
 }
 
 /// Returns the longest time between two grants of a name, from the last one before the fault to the
-/// first one after the fault; `None` if the name was not busy. A rare name has long pauses anyhow.
+/// first one after the fault; `None` if the name was not busy. A rare name has long pauses anyhow,
+/// and so has one that is kept for long.
 fn pause(fault: &Fault, holds: &[&Hold]) -> Option<Duration> {
     let begun = holds.partition_point(|hold| hold.from < fault.from);
-    let last = holds.get(begun.checked_sub(1)?)?.from;
-    if last + BUSY < fault.from {
+    let last = holds.get(begun.checked_sub(1)?)?;
+    if last.from + BUSY < fault.from || last.kind == "kept" {
         return None;
     }
     let ended = holds.partition_point(|hold| hold.from <= fault.until);

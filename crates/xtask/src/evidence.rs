@@ -223,10 +223,11 @@ mended. Some were false alarms of a checker. Two kinds of lines are edited by ha
 faults, and planted faults that the tree no longer has, or that a later hunt missed, are removed.
 The commit is the one at the end of a run.
 
-The cost of faults counts the names whose server was hit: the median and the maximum of the longest
-time between two grants of a busy name, the holds that were to last through the fault, and how many
-of these were lost. `calm` is the time between faults, for comparison. Until 3aebc59d, the time was
-that between grants of any name, and the holds were those at the beginning.
+The cost of faults counts the names whose server was hit: the longest time between two grants for
+half of the busy names, as the median and the maximum over the faults, the holds that were to last
+through the fault, and how many of these were lost. `calm` is the time between faults, for
+comparison. Client processes are killed, and connections are cut, all the while. `hole` is from an
+older soak, with the time between grants of any name, and all holds at the beginning.
 ";
 
 #[cfg(test)]

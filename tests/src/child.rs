@@ -68,6 +68,15 @@ impl Process {
         })
     }
 
+    /// Waits for its end, and tells whether it was no failure.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the system does not say so.
+    pub fn succeeds(&mut self) -> bool {
+        self.child.wait().unwrap().success()
+    }
+
     /// Returns its number.
     pub fn pid(&self) -> u32 {
         self.child.id()

@@ -49,14 +49,17 @@ fn own(ran: &Ran<'_>, name: usize, (folder, script): (&str, &str)) -> Vec<Seen> 
         ("lock", "release", _) => ended(ran.arg(4), released && ran.number(3) == Some(0)),
         ("lock", "force", "done") => {
             let ended = ran.arg(2) == "now";
-            let freed = ended;
-            one(Act::Forced { ended, freed }, ran.arg(1))
+            one(
+                Act::Forced {
+                    ended,
+                    freed: ended,
+                },
+                ran.arg(1),
+            )
         }
         ("rwlock", "read" | "write", "granted") => granted(6),
         ("rwlock", "downgrade", "granted") => [granted(3), ended(ran.arg(6), false)].concat(),
-        ("rwlock", "renew", "renewed") => {
-            one(Act::Renewed, &format!("{}{}", ran.arg(6), ran.arg(7)))
-        }
+        ("rwlock", "renew", "renewed") => one(Act::Renewed, &[ran.arg(6), ran.arg(7)].concat()),
         ("rwlock", "release", _) => ended(ran.arg(4), released && frees(4)),
         ("rwlock", "force", "done") => {
             let ended = ran.arg(4) == "now";

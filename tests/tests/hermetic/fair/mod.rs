@@ -1,4 +1,5 @@
 //! The fair lock.
 
+mod cancel;
 mod full;
 mod trouble;

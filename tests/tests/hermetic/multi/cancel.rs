@@ -12,6 +12,26 @@ use redlatch_behaviours::{
 
 use crate::cancel::{after_each_poll, polled, task};
 
+// L2
+#[tokio::test(start_paused = true)]
+async fn cancelled_multi_lock_leaves_nothing() {
+    let polls = after_each_poll(async |polls| {
+        let fleet = Fleet::embedded(2);
+        let clients = fleet.clients().await;
+        let (a, b) = (clients[0].lock("a"), clients[1].lock("b"));
+        let all = clients[0].multi_lock(&[&a, &b, &clients[0].lock("c")]);
+        let pair = task(async move {
+            let guard = all.lock().lease(300 * MS).await.unwrap();
+            guard.release().await.unwrap();
+        });
+        let done = polled(&fleet.0[0], pair, polls).await.is_some();
+        fleet.pass(10 * MS).await;
+        fleet.assert_nothing_left(&clients).await;
+        done
+    });
+    assert!(polls.await > 3);
+}
+
 /// Members of every kind. Either they are free, or each is held by another for a while, so that it
 /// is waited for, and others behind it are free or not. After each drop others get everything.
 #[tokio::test(start_paused = true)]

@@ -10,7 +10,10 @@ use redlatch::{
     Client,
     once::{JobOutcome, JobRun, Once},
 };
-use redlatch_behaviours::{once::daily, prelude::*};
+use redlatch_behaviours::{
+    once::{daily, succeed},
+    prelude::*,
+};
 use redlatch_embedded::LostReply;
 use redlatch_lua::ONCE;
 
@@ -95,4 +98,26 @@ async fn cancelled_serve_leaves_no_claim() {
         let expected = [None, Some(JobOutcome::Failed), Some(JobOutcome::Dropped)];
         assert!(expected.contains(&outcome), "{outcome:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_looks_and_resets_leave_nothing() {
+    let polls = after_each_poll(async |polls| {
+        let (backend, [client]) = embedded().await;
+        assert!(succeed(&daily(&client, 20_000)).await.ran().is_some());
+        let job = client.once("x");
+        let calls = task(async move {
+            job.last().await.unwrap();
+            job.holder().await.unwrap();
+            job.reset().await.unwrap();
+        });
+        let done = polled(&backend, calls, polls).await.is_some();
+        backend.pass(Duration::from_secs(8)).await;
+        assert_tables_empty(&client).await;
+        let again = succeed(&daily(&client, 20_000)).await;
+        assert!(again.is_done());
+        assert!(!done || again.ran().is_some(), "it was reset");
+        done
+    });
+    assert!(polls.await > 3);
 }

@@ -12,6 +12,24 @@ fn lock(client: &Client) -> ReadWriteLock {
     client.read_write_lock("x")
 }
 
+// L2
+#[tokio::test(start_paused = true)]
+async fn cancelled_hold_of_a_free_name_leaves_nothing() {
+    let polls = dropped_at_every_await(way("write"), async |_: &Backend, client: &Client| {
+        let lock = lock(client);
+        let all = async move {
+            lock.read().await.unwrap().release().await.unwrap();
+            lock.write().await.unwrap().release().await.unwrap();
+            let look = lock.upgradable_read().await.unwrap();
+            let writer = look.upgrade().await.unwrap();
+            drop(writer.downgrade().await.unwrap());
+        };
+        (task(all), None)
+    })
+    .await;
+    assert!(polls > 6);
+}
+
 #[tokio::test(start_paused = true)]
 async fn cancelled_upgrade_beside_a_reader_keeps_the_read() {
     dropped_at_every_await(way("write"), async |backend: &Backend, client: &Client| {

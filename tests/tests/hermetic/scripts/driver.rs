@@ -33,7 +33,7 @@ pub(crate) fn worlds(run: impl Fn(Model, u64)) {
     }
 }
 
-/// The model is no accomplice: checks that runs of 500 worlds notice a script with a fault.
+/// The model is no accomplice: checks that runs of 200 worlds notice a script with a fault.
 pub(crate) fn assert_noticed<K: Kind, R>(
     (script, right, wrong): (&'static Source, &str, &str),
     world: impl Fn(u64) -> World<K>,
@@ -41,7 +41,7 @@ pub(crate) fn assert_noticed<K: Kind, R>(
 ) {
     let text = script.text.replace(right, wrong);
     assert_ne!(text, script.text, "{right}");
-    let noticed = (0..500).find(|&seed| {
+    let noticed = (0..200).find(|&seed| {
         let mut world = world(seed);
         // A fault that is no script any more fails here.
         world.bed.replace(script.name, &text);

@@ -499,7 +499,7 @@ impl World<Limiter> {
     }
 
     fn run(mut self) {
-        for _ in 0..150 {
+        for _ in 0..400 {
             match self.rng.u8(..20) {
                 0..8 => self.begin_one(),
                 8..11 => self.insist(),

@@ -134,7 +134,7 @@ impl World<ReadWrite> {
             Self::begin_force,
             Self::look,
         ];
-        self.live(150, own);
+        self.live(300, own);
         self.wind_up();
         let now = self.bed.millis();
         assert!(self.kind.lock.live_write(now).is_none(), "a ghost writes");

@@ -12,7 +12,7 @@ use tokio::select;
 use crate::{
     Client, Error, ErrorKind,
     base::{observe, script::ScriptCall, timeouts},
-    net::{LinkClass, Listener, MessageFilter, Repeated},
+    net::{LinkClass, Listener, Repeated},
     protocol::{
         classify::{Class, Refusal, classify},
         name::{Key, PUBLISH},
@@ -86,8 +86,7 @@ fn listen_early(client: &Client) -> Option<Listener> {
     let notifies = client.0.strategy == WaitStrategy::Notify;
     let keys = client.probe_keys(&net.router.masters());
     let key = keys.first().filter(|_| notifies && keys.len() > 1)?;
-    let no_message = MessageFilter::Exact("".into());
-    Some(net.hub.listen(&key.broadcast_channel(), no_message))
+    Some(net.hub.listen(&key.broadcast_channel(), Arc::default()))
 }
 
 /// Decides whether notifications use sharded channels: if all nodes accept `SPUBLISH` and one of

@@ -247,7 +247,7 @@ impl Client {
             renewals: self.0.watchdog.len(),
             waiters: self.0.waiters.load(Ordering::Relaxed),
             queues: self.0.local_queues.len() + self.0.phase_watches.len(),
-            listeners: self.0.net.hub.listeners() + self.0.net.wakes.listeners(),
+            listeners: self.0.net.hub.listeners(),
             pending_releases: self.0.releaser.len(),
         }
     }

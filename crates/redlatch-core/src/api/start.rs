@@ -20,7 +20,7 @@ use crate::{
         client_record::{ClientRecord, FirstWrite},
         context::{Client, Core, SiblingTables},
     },
-    net::{Clocks, Hub, LinkClass, Net, Reach, WakeRoutes, World, start_router},
+    net::{Callees, Clocks, Hub, LinkClass, Net, Reach, WakeRoutes, World, start_router},
     protocol::{
         lease::Trust,
         time::Moment,
@@ -115,9 +115,10 @@ impl Client {
         let world = world(&config, &runtime, &numbers);
         let router = start_router(&world, config.servers, config.connect_timeout);
         let metadata = Metadata::of_this_process(config.application);
-        let hub = Hub::new(&router, Reach::Everywhere);
+        let local_queues = Arc::new(LocalQueues::new(rules, config.prefix.clone()));
+        let callees: Arc<dyn Callees> = Arc::clone(&local_queues) as _;
+        let hub = Hub::new(&router, Reach::Everywhere, &callees);
         let wakes = WakeRoutes::new(&hub, &config.prefix, &id);
-        let local_queues = Arc::new(LocalQueues::new(rules));
         let holds = Arc::new(Holds::default());
         let (prefix, queues) = (config.prefix.clone(), Arc::clone(&local_queues));
         let withdrawals = Withdrawals::new(prefix, queues, Arc::clone(&holds), config.patience);

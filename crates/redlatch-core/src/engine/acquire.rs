@@ -11,7 +11,7 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use tracing::{Instrument, Span};
 
-use self::{ahead::Anchor, answer::Trouble, wait::Subscriptions};
+use self::{ahead::Anchor, answer::Trouble};
 use super::{AcquireOptions, Held, QueueSlot, attempt::Attempt, hold::Asked};
 use crate::{
     Client, Error,
@@ -22,7 +22,7 @@ use crate::{
         script::{CallOutcome, Failure, ScriptCall},
     },
     engine::options::Standing,
-    net::{Checked, Dispatch, Limit, Request, Session},
+    net::{Bell, Checked, Dispatch, Limit, Listener, Request, Session},
     protocol::{
         remains::Effect,
         time::Moment,
@@ -45,7 +45,13 @@ struct Run<'a> {
     attempt: Attempt,
     /// The place in the local queue. An acquisition that does not wait has none.
     queue_slot: Option<QueueSlot>,
-    subscriptions: Subscriptions,
+    /// All that may end a wait rings here.
+    bell: Arc<Bell>,
+    /// Whether messages that notify the attempt ring.
+    listens: bool,
+    /// Messages on the object's own channel, to all waiters of this side of it. Few acquisitions
+    /// have that channel.
+    broadcast: Option<Box<Listener>>,
     /// The part of the last busy answer by which messages about grants are judged.
     anchor: Option<Anchor>,
     trouble: Trouble,
@@ -122,11 +128,14 @@ impl<'a> Run<'a> {
             patience: client.0.patience,
         };
         let attempt = attempt(&asked, primitive, &plan);
-        let key = primitive.key();
+        let (key, bell) = (primitive.key(), Arc::default());
         let queue_slot = (plan.give_up != GiveUp::AtFirstAnswer).then(|| {
-            let (local_queues, number) = (client.local_queues(), attempt.id.number());
-            let (side, owner) = (primitive.queue_side(), asked.owner.number());
-            local_queues.join(key, side, number, owner, &attempt.called_by, now)
+            let place = (key, primitive.queue_side());
+            let asks = (attempt.id.number(), asked.owner.number());
+            let called_by = &attempt.called_by;
+            client
+                .local_queues()
+                .join(place, asks, called_by, &bell, now)
         });
         let heard = attempt.subscription();
         let waiter = Waiter::new(plan, now, heard).after_answer(options.answered);
@@ -140,7 +149,9 @@ impl<'a> Run<'a> {
             waiter,
             attempt,
             queue_slot,
-            subscriptions: Subscriptions::default(),
+            bell,
+            listens: false,
+            broadcast: None,
             anchor: None,
             trouble: Trouble::default(),
             log: Log {
@@ -206,7 +217,7 @@ impl<'a> Run<'a> {
                     }
                 }
                 Step::Subscribe => self.subscribe().await,
-                Step::Wait { until, listen } => self.wait(until, listen).await?,
+                Step::Wait { until } => self.wait(until).await?,
                 Step::Pause { until } => self.pause(until).await?,
                 Step::StartOver(restart) => self.start_over(restart),
                 Step::End(end) => return self.ended(end),
@@ -230,7 +241,7 @@ impl<'a> Run<'a> {
     /// Moves to the channel of the new shard if the key's slot has moved since the last request.
     fn follow_shard(&mut self) {
         if self.waiter.follows_shard() && self.attempt.follow_slot() {
-            self.subscriptions = Subscriptions::default();
+            self.listens = false;
             self.asks_with_attempt();
             self.waiter.on_subscription(self.attempt.subscription());
         }
@@ -239,12 +250,8 @@ impl<'a> Run<'a> {
     /// Replaces this attempt with a fresh one. Dropping the old attempt undoes it.
     fn start_over(&mut self, restart: Restart) {
         let fresh = self.fresh_attempt();
-        if Arc::ptr_eq(&fresh.called_by.wakes, &self.attempt.called_by.wakes) {
-            self.forget_subscription();
-        } else {
-            // The slot has moved to a shard with another channel.
-            self.subscriptions = Subscriptions::default();
-        }
+        // The slot may have moved to a shard with another channel.
+        self.listens &= Arc::ptr_eq(&fresh.called_by.wakes, &self.attempt.called_by.wakes);
         self.attempt = fresh;
         self.anchor = None;
         self.asks_with_attempt();
@@ -267,7 +274,6 @@ impl<'a> Run<'a> {
     /// came first.
     fn renumber(&mut self) {
         if self.attempt.renumber() {
-            self.forget_subscription();
             self.asks_with_attempt();
         }
     }

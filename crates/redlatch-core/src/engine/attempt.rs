@@ -10,7 +10,10 @@ use crate::{
     Client, Owner,
     base::{owner::AttemptId, primitive::Primitive, rules::Rule},
     net::CalledBy,
-    protocol::{grant::Order, remains::Remains, server_clock::ServerClock, waiter::Subscription},
+    protocol::{
+        grant::Order, remains::Remains, server_clock::ServerClock, time::Moment,
+        waiter::Subscription,
+    },
 };
 
 /// The undo guard of one acquisition. It is armed before the first request is sent, and disarmed
@@ -74,6 +77,16 @@ impl Attempt {
             Subscription::Active
         } else {
             Subscription::Inactive
+        }
+    }
+
+    /// Waits until this client receives every message that notifies the attempt. Returns `false` if
+    /// it cannot, or not by `deadline`.
+    pub(super) async fn ready(&self, deadline: Moment) -> bool {
+        let ready = self.called_by.wakes.ready(deadline).await;
+        match self.primitive.channel() {
+            Some(channel) if ready => self.client.net().hub.ready(&channel, deadline).await,
+            _ => ready,
         }
     }
 

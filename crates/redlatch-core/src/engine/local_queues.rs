@@ -7,9 +7,6 @@ use std::{
     time::Duration,
 };
 
-use futures_util::FutureExt;
-use tokio::sync::Notify;
-
 use crate::{
     Error,
     base::{
@@ -17,14 +14,14 @@ use crate::{
         rules::{Rule, Rules},
         sync::{Mutex, MutexGuard, lock},
     },
-    net::CalledBy,
+    net::{Bell, CalledBy, Callees},
     protocol::{
         grant::Notice,
-        name::Key,
+        name::{Key, Prefix},
         small_map::SmallMap,
         time::Moment,
         turn::TurnQueue,
-        waiter::{Contact, Prompt, QueueView, Turn},
+        waiter::{Contact, Discipline, Prompt, QueueView, Turn},
     },
 };
 
@@ -32,6 +29,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct LocalQueues {
     pub(super) rules: Rules,
+    prefix: Prefix,
     names: Mutex<BTreeMap<Key, Sides>>,
     uncontended: Mutex<BTreeSet<(Key, &'static str)>>,
 }
@@ -58,15 +56,13 @@ struct LocalQueue {
 /// One waiter of a queue.
 #[derive(Debug)]
 struct Waiter {
-    notify: Arc<Notify>,
+    bell: Arc<Bell>,
     owner: u64,
     /// The attempt that it sends now. A waiter that starts over has a new attempt.
     attempt: u64,
     called_by: CalledBy,
-    /// The strongest prompt of another waiter of the queue since the last look.
-    prompt: Option<Prompt>,
-    /// The last grant to this attempt that the reply of a local release has reported.
-    grant: Option<Notice>,
+    /// How messages of the server name it; `None` before it has subscribed.
+    listens: Option<Discipline>,
 }
 
 /// A waiter's place in a queue. Dropping it passes the turn on.
@@ -77,38 +73,36 @@ pub(crate) struct QueueSlot {
     side: Side,
     queue: SharedQueue,
     id: u64,
-    notify: Arc<Notify>,
 }
 
 impl LocalQueues {
-    /// Creates an empty table.
-    pub(crate) fn new(rules: Rules) -> Self {
+    /// Creates an empty table for names under `prefix`.
+    pub(crate) fn new(rules: Rules, prefix: Prefix) -> Self {
         Self {
             rules,
+            prefix,
             names: Mutex::default(),
             uncontended: Mutex::default(),
         }
     }
 
-    /// Adds a waiter for a side of `key`, which sends `attempt` of `owner`.
+    /// Adds a waiter for a side of `key`, which sends `attempt` of `owner`. All that may end its
+    /// wait rings `bell`.
     pub(crate) fn join(
         self: &Arc<Self>,
-        key: &Key,
-        side: Side,
-        attempt: u64,
-        owner: u64,
+        (key, side): (&Key, Side),
+        (attempt, owner): (u64, u64),
         called_by: &CalledBy,
+        bell: &Arc<Bell>,
         now: Moment,
     ) -> QueueSlot {
         let id = attempt;
-        let notify = Arc::new(Notify::new());
         let waiter = Waiter {
-            notify: Arc::clone(&notify),
+            bell: Arc::clone(bell),
             owner,
             attempt,
             called_by: called_by.clone(),
-            prompt: None,
-            grant: None,
+            listens: None,
         };
         let mut names = self.names();
         let sides = names.entry(key.clone()).or_default();
@@ -130,7 +124,6 @@ impl LocalQueues {
             side,
             queue,
             id,
-            notify,
         }
     }
 
@@ -146,7 +139,7 @@ impl LocalQueues {
                 continue;
             }
             for id in queue.turns.owner_holds(owner) {
-                queue.notify(id);
+                queue.moved(id);
             }
         }
     }
@@ -202,12 +195,12 @@ impl LocalQueues {
     /// hands it the `grant` if it has one. Returns `false` if there is no such waiter.
     pub(super) fn pass_on(&self, key: &Key, attempt: u64, grant: Option<Notice>) -> bool {
         self.sides(key).any(|queue| {
-            let mut queue = lock(&queue);
+            let queue = lock(&queue);
             let Some(id) = queue.asking_with(attempt) else {
                 return false;
             };
-            if let (Some(_), Some(waiter)) = (grant, queue.waiters.get_mut(&id)) {
-                waiter.grant = grant;
+            if let (Some(grant), Some(waiter)) = (grant, queue.waiters.get(&id)) {
+                waiter.bell.grants(grant);
             }
             queue.prompt(id, Prompt::Retry);
             true
@@ -224,7 +217,7 @@ impl LocalQueues {
     pub(super) fn prompt_first(&self, key: &Key) -> bool {
         let mut waits = false;
         for queue in self.sides(key) {
-            let mut queue = lock(&queue);
+            let queue = lock(&queue);
             if let Some(first) = queue.turns.front() {
                 queue.prompt(first, Prompt::Retry);
                 waits = true;
@@ -278,18 +271,111 @@ impl LocalQueues {
     }
 }
 
+/// The messages of the server.
+impl LocalQueues {
+    /// Rings the waiters with the name `<key>` or `<key> <number of an attempt>`. Returns `false`
+    /// if there are none.
+    fn call(&self, name: &str, grant: Option<Notice>) -> bool {
+        let any = self.ring(name, |queue| queue.waits_for_any(), grant);
+        // A key may end with a space and a number.
+        let numbered = name.rsplit_once(' ').is_some_and(|(key, number)| {
+            let asks = |number| self.ring(key, |queue| queue.listening(number), grant);
+            number.parse().is_ok_and(asks)
+        });
+        any || numbered
+    }
+
+    /// Rings those of the waiters for `key` that `of` selects. Returns `false` if there are none.
+    fn ring<W: IntoIterator<Item = u64>>(
+        &self,
+        key: &str,
+        of: impl Fn(&LocalQueue) -> W,
+        grant: Option<Notice>,
+    ) -> bool {
+        let Some(key) = Key::read(&self.prefix, key) else {
+            return false;
+        };
+        let mut heard = false;
+        for queue in self.sides(&key) {
+            let queue = lock(&queue);
+            for id in of(&queue) {
+                queue.told(id, grant);
+                heard = true;
+            }
+        }
+        heard
+    }
+}
+
+impl Callees for LocalQueues {
+    fn called<'a>(&self, says: &'a str) -> Option<&'a str> {
+        // A message about a grant names the waiter as any other message does, before its last word.
+        // A name may end like such a message.
+        if says.is_empty() || self.call(says, None) {
+            return None;
+        }
+        match Notice::split(says) {
+            Some((waiter, notice)) => (!self.call(waiter, Some(notice))).then_some(waiter),
+            None => Some(says),
+        }
+    }
+
+    fn missed(&self, channel: &str) {
+        let queues: Vec<_> = self.names().values().flatten().flatten().cloned().collect();
+        for queue in queues {
+            for waiter in lock(&queue).waiters.values() {
+                if waiter.listens.is_some() && *waiter.called_by.wakes.channel == *channel {
+                    waiter.bell.ring(|news| news.missed = true);
+                }
+            }
+        }
+    }
+}
+
 impl LocalQueue {
-    fn notify(&self, id: u64) {
+    /// Returns the waiters that a message for any waiter of the name is for: all without a place on
+    /// the server, and the first of the others, which asks for all of them.
+    fn waits_for_any(&self) -> Vec<u64> {
+        let first = self.turns.front();
+        let is_called = |(id, waiter): &(&u64, &Waiter)| match waiter.listens {
+            Some(Discipline::Barging) => true,
+            Some(Discipline::Queued) => first == Some(**id),
+            None => false,
+        };
+        let called = self.waiters.iter().filter(is_called);
+        called.map(|(&id, _)| id).collect()
+    }
+
+    /// Returns the waiter that a message with the number of its attempt is for.
+    fn listening(&self, attempt: u64) -> Option<u64> {
+        let id = self.asking_with(attempt)?;
+        let listens = self.waiters.get(&id)?.listens;
+        (listens == Some(Discipline::Queued)).then_some(id)
+    }
+
+    /// Rings for a message to a waiter.
+    fn told(&self, id: u64, grant: Option<Notice>) {
+        if let Some(Waiter { bell, .. }) = self.waiters.get(&id) {
+            if let Some(grant) = grant {
+                bell.grants(grant);
+            }
+            bell.ring(|news| news.message = Some(0));
+        }
+    }
+
+    /// Rings for a waiter whose place has changed.
+    fn moved(&self, id: u64) {
         if let Some(waiter) = self.waiters.get(&id) {
-            waiter.notify.notify_one();
+            waiter.bell.ring(|news| news.moved = true);
         }
     }
 
     /// Prompts a waiter, if it still waits.
-    fn prompt(&mut self, id: u64, prompt: Prompt) {
-        if let Some(waiter) = self.waiters.get_mut(&id) {
-            waiter.prompt = waiter.prompt.max(Some(prompt));
-            waiter.notify.notify_one();
+    fn prompt(&self, id: u64, prompt: Prompt) {
+        if let Some(waiter) = self.waiters.get(&id) {
+            waiter
+                .bell
+                .ring(|news| news.prompt = news.prompt.max(Some(prompt)));
         }
     }
 
@@ -307,35 +393,31 @@ impl LocalQueue {
 }
 
 impl QueueSlot {
-    /// Returns the state of the queue, and takes the prompt for this waiter. Clears an earlier
-    /// notification.
-    pub(crate) fn look(&self) -> (QueueView, Option<Prompt>) {
-        // A change after this line may be missing in the view below, but it notifies this waiter
-        // again.
-        let _ = self.notify.notified().now_or_never();
-        self.with(|queue| {
-            let view = QueueView {
-                turn: if queue.turns.may_speak(self.id) {
-                    Turn::Ours
-                } else {
-                    Turn::Others
-                },
-                heard: queue.heard,
-                contact: match queue.answer {
-                    Some(Err(_)) => Contact::Failing,
-                    Some(Ok(())) => Contact::Answered,
-                    None => Contact::Awaited,
-                },
-                first_back_at: queue.turns.front_back_at(),
-            };
-            let waiter = queue.waiters.get_mut(&self.id);
-            (view, waiter.and_then(|waiter| waiter.prompt.take()))
+    /// Returns the state of the queue.
+    pub(crate) fn look(&self) -> QueueView {
+        self.with(|queue| QueueView {
+            turn: if queue.turns.may_speak(self.id) {
+                Turn::Ours
+            } else {
+                Turn::Others
+            },
+            heard: queue.heard,
+            contact: match queue.answer {
+                Some(Err(_)) => Contact::Failing,
+                Some(Ok(())) => Contact::Answered,
+                None => Contact::Awaited,
+            },
+            first_back_at: queue.turns.front_back_at(),
         })
     }
 
-    /// Waits until this waiter is notified of a change.
-    pub(crate) async fn changed(&self) {
-        self.notify.notified().await;
+    /// Lets the messages for this waiter ring.
+    pub(crate) fn listen(&self, discipline: Discipline) {
+        self.with(|queue| {
+            if let Some(waiter) = queue.waiters.get_mut(&self.id) {
+                waiter.listens = Some(discipline);
+            }
+        });
     }
 
     /// Records that this waiter sends another attempt from now on.
@@ -344,7 +426,8 @@ impl QueueSlot {
             if let Some(waiter) = queue.waiters.get_mut(&self.id) {
                 waiter.attempt = attempt;
                 waiter.called_by = called_by.clone();
-                waiter.grant = None;
+                // A grant to the old attempt is nothing to the new one.
+                waiter.bell.take_grant();
             }
         });
     }
@@ -359,16 +442,6 @@ impl QueueSlot {
         });
     }
 
-    /// Takes the prompt that another waiter of the queue has left for this waiter.
-    pub(crate) fn take_prompt(&self) -> Option<Prompt> {
-        self.with(|queue| queue.waiters.get_mut(&self.id)?.prompt.take())
-    }
-
-    /// Takes the grant that the reply of a local release has reported for this waiter.
-    pub(crate) fn take_grant(&self) -> Option<Notice> {
-        self.with(|queue| queue.waiters.get_mut(&self.id)?.grant.take())
-    }
-
     /// Records the latest time at which this waiter asks again.
     pub(crate) fn expect(&self, back_at: Moment) {
         self.with(|queue| queue.turns.expect(self.id, back_at));
@@ -378,7 +451,7 @@ impl QueueSlot {
     pub(crate) fn challenge(&self, now: Moment, patience: Duration) {
         self.with(|queue| {
             if let Some(next) = queue.turns.challenge(now, patience) {
-                queue.notify(next);
+                queue.moved(next);
             }
         });
     }
@@ -414,7 +487,7 @@ impl Drop for QueueSlot {
         if let Some(next) = queue.turns.leave(self.id)
             && self.queues.rules.keeps(Rule::PassTurn)
         {
-            queue.notify(next);
+            queue.moved(next);
         }
         // No waiter can join between these steps, since the table of names is locked.
         if queue.turns.is_empty()
@@ -435,12 +508,64 @@ const MOST_UNCONTENDED: usize = 4096;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::name::key;
+    use crate::{Client, net::News, protocol::name::key};
+
+    /// A name may end like the number of an attempt, and like a message about a grant.
+    #[tokio::test]
+    async fn a_message_rings_the_waiter_that_has_its_name() {
+        let client = Client::builder("redis://localhost").connect_lazy().unwrap();
+        let queues = Arc::new(LocalQueues::new(Rules::default(), Prefix::default()));
+        let called_by = CalledBy {
+            wakes: client.wakes(0),
+            silent: false,
+            order: None,
+        };
+        let grant = "g00000000000000ab.7.8.1";
+        let barging = format!("{{a}} 1 {grant}");
+        let waiters = [
+            (key("a"), 1, Discipline::Queued),
+            (key("a"), 2, Discipline::Queued),
+            (key(&barging), 3, Discipline::Barging),
+            (key("{a}"), 4, Discipline::Queued),
+        ];
+        let waiters = waiters.map(|(key, number, discipline)| {
+            let (place, bell) = ((&key, Side::Exclusive), Arc::default());
+            let asks = (number, number);
+            let slot = queues.join(place, asks, &called_by, &bell, Moment::ORIGIN);
+            slot.listen(discipline);
+            (slot, bell, key)
+        });
+        let rung = |says: &str| {
+            let stray = queues.called(says).map(ToOwned::to_owned);
+            let rung = waiters.iter().map(|(slot, bell, _)| {
+                let rung = bell.take(std::mem::take) != News::default();
+                rung.then(|| (slot.id, bell.take_grant().map(|grant| grant.token)))
+            });
+            (rung.flatten().collect::<Vec<_>>(), stray)
+        };
+        let [first, _, whole, tagged] = waiters.each_ref().map(|(_, _, key)| key.to_string());
+        // The first waiter hears what any waiter may.
+        assert_eq!(rung(&first), (vec![(1, None)], None));
+        assert_eq!(rung(&format!("{first} 2")), (vec![(2, None)], None));
+        let says = format!("{first} 2 {grant}");
+        assert_eq!(rung(&says), (vec![(2, Some(7))], None));
+        let gone = format!("{first} 9");
+        assert_eq!(rung(&gone), (vec![], Some(gone.clone())));
+        assert_eq!(rung(&format!("{gone} {grant}")), (vec![], Some(gone)));
+        assert_eq!(rung(&whole), (vec![(3, None)], None));
+        assert_eq!(rung(&format!("{tagged} 4")), (vec![(4, None)], None));
+        assert_eq!(rung(""), (vec![], None));
+        assert_eq!(rung("b 1"), (vec![], Some("b 1".to_owned())));
+        queues.missed("another channel");
+        assert_eq!(rung(""), (vec![], None));
+        queues.missed(&called_by.wakes.channel);
+        assert_eq!(rung("").0.len(), 4);
+    }
 
     #[test]
     fn a_name_is_taken_once_and_their_number_is_bounded() {
         let key = |n: usize| key(&format!("name-{n}"));
-        let queues = LocalQueues::new(Rules::default());
+        let queues = LocalQueues::new(Rules::default(), Prefix::default());
         queues.put_uncontended(&key(0), "lock");
         assert!(!queues.take_uncontended(&key(0), "semaphore"));
         assert!(queues.take_uncontended(&key(0), "lock"));

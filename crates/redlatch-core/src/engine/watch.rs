@@ -1,6 +1,6 @@
 //! The watch loop: the wait for the end of a phase of an object, without an acquisition.
 
-use std::{future::pending, pin::pin, sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use tokio::select;
 use tracing::{Instrument, Span};
@@ -19,7 +19,7 @@ use crate::{
         script::{CallOutcome, Failure},
         timeouts,
     },
-    net::{Dispatch, LinkClass, Listener, MessageFilter},
+    net::{Bell, Dispatch, LinkClass, Listener},
     protocol::{
         phase_watch::{PhaseState, WatchResult},
         time::Moment,
@@ -56,6 +56,8 @@ struct Run<'a> {
     answered: bool,
     waiter: Waiter,
     slot: WatchSlot,
+    /// Messages ring here.
+    bell: Arc<Bell>,
     listener: Option<Listener>,
     /// The reason why the last query had no clear answer.
     trouble: Option<Error>,
@@ -121,6 +123,7 @@ impl<'a> Run<'a> {
             answered: false,
             waiter,
             slot,
+            bell: Arc::default(),
             listener: None,
             trouble: None,
             message: None,
@@ -273,22 +276,18 @@ impl<'a> Run<'a> {
     async fn subscribe(&mut self) {
         let now = self.client.now();
         let deadline = self.waiter.plan().bound(now + timeouts::SUBSCRIPTION);
-        let ready = self.listen().ready(deadline).await;
+        self.listen();
+        let channel = self.watched.key().broadcast_channel();
+        let ready = self.client.net().hub.ready(&channel, deadline).await;
         self.client.subscribed(&mut self.waiter, ready, now);
     }
 
     /// Waits for a message if `listens`, until `until` at the latest. Returns `true` if the phase
     /// counts as over.
     async fn wait(&mut self, until: Moment, listens: bool) -> Result<bool, Error> {
-        let heard = async {
-            match self.listener.as_ref().filter(|_| listens) {
-                Some(listener) => listener.heard().await,
-                None => pending().await,
-            }
-        };
         select! {
             biased;
-            message = heard => match message {
+            news = self.bell.news(), if listens => match news.message {
                 Some(_) if !self.client.keeps(Rule::ConfirmMessages) => return Ok(true),
                 Some(number) => {
                     self.message = Some(number);
@@ -309,12 +308,12 @@ impl<'a> Run<'a> {
         Ok(false)
     }
 
-    fn listen(&mut self) -> &Listener {
-        let (client, watched) = (self.client, self.watched);
+    fn listen(&mut self) {
+        let (hub, bell) = (&self.client.net().hub, &self.bell);
         self.listener.get_or_insert_with(|| {
-            let channel = watched.key().broadcast_channel();
-            client.net().hub.listen(&channel, MessageFilter::Any)
-        })
+            let channel = self.watched.key().broadcast_channel();
+            hub.listen(&channel, Arc::clone(bell))
+        });
     }
 
     /// Sends one query and passes its result to all watchers. Returns the number of requests, and

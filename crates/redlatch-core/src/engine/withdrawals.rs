@@ -172,7 +172,7 @@ impl Withdrawals {
                     if all {
                         waiting = self.holds.all().into();
                     } else {
-                        let keys = keys.iter().filter_map(|key| decode(&self.prefix, key));
+                        let keys = keys.iter().filter_map(|key| Key::read(&self.prefix, key));
                         let holds = keys.flat_map(|key| self.holds.of(&key));
                         waiting.extend(holds.map(|hold| Arc::downgrade(&hold)));
                     }
@@ -202,7 +202,7 @@ impl Withdrawals {
     /// with a space and a number.
     pub(crate) fn read(prefix: &Prefix, says: &str) -> impl Iterator<Item = Stray> + use<> {
         let stray = |key: &str, cause| {
-            let key = decode(prefix, key)?;
+            let key = Key::read(prefix, key)?;
             Some(Stray { key, cause })
         };
         let numbered = says.rsplit_once(' ').and_then(|(key, number)| {
@@ -390,12 +390,6 @@ fn mark(hold: &Hold) -> (String, Option<String>) {
         // The owner has a field, as readers have.
         Side::Shared => (format!("r{}", hold.owner), None),
     }
-}
-
-/// Returns the key that is written so, if it is one of this family.
-fn decode(prefix: &Prefix, key: &str) -> Option<Key> {
-    let name = Key::decode(prefix, key)?;
-    Some(Key::new(prefix, &name))
 }
 
 /// The number in a message that is about the holds of an object. No waiter has this number.

@@ -1,14 +1,13 @@
 //! Pub/sub messages: channels, their listeners, and one supervised connection.
 
-use std::{convert::Infallible, pin::pin, sync::Arc};
+use std::{convert::Infallible, fmt::Debug, pin::pin, sync::Arc};
 
 use tokio::{select, sync::Notify};
 
-pub(crate) use super::subscription_table::MessageFilter;
 use super::{
-    Router, World,
+    Bell, Router, World,
     dialer::{self, Dialer},
-    subscription_table::{Change, Inbox, Standing, SubscriptionTable},
+    subscription_table::{Change, Standing, SubscriptionTable},
 };
 use crate::{
     Error, ErrorKind,
@@ -19,7 +18,6 @@ use crate::{
     },
     protocol::{
         classify::{Class, classify},
-        grant::Notice,
         outage::Outage,
         time::Moment,
     },
@@ -29,18 +27,30 @@ use crate::{
 /// The subscriptions of a client, on a connection that carries nothing else.
 ///
 /// Listeners are counted per channel. After a reconnect the hub subscribes to all channels again,
-/// one chunk after the other, and waits for each confirmation. Then it wakes every listener once,
+/// one chunk after the other, and waits for each confirmation. Then it rings every listener once,
 /// because messages in the meantime are lost.
 #[derive(Debug)]
 pub(crate) struct Hub {
     world: World,
     pub(super) router: Arc<Router>,
+    pub(super) callees: Arc<dyn Callees>,
     reach: Reach,
     table: Mutex<SubscriptionTable>,
+    /// Notified when the standing of a channel changes.
+    settled: Notify,
     /// Notified when the table has channels to subscribe or unsubscribe.
     dirty: Notify,
     /// Notified when the hub is not needed any more.
     retired: Notify,
+}
+
+/// The waiters of a client, to which the messages on its own channels go.
+pub(crate) trait Callees: Debug + Send + Sync {
+    /// Passes a message on. Returns what the message names, if no waiter has that name.
+    fn called<'a>(&self, says: &'a str) -> Option<&'a str>;
+
+    /// Tells the waiters that messages on `channel` may have been missed.
+    fn missed(&self, channel: &str);
 }
 
 /// Which messages a hub receives.
@@ -52,24 +62,24 @@ pub(crate) enum Reach {
     Shard(u16),
 }
 
-/// A subscriber that messages wake. Dropping it ends its interest, and the last drop ends the
+/// The interest in a channel. Dropping it ends the interest, and the last drop ends the
 /// subscription.
 #[derive(Debug)]
 pub(crate) struct Listener {
     hub: Arc<Hub>,
     channel: Arc<str>,
-    filter: MessageFilter,
     id: u64,
-    inbox: Arc<Inbox>,
 }
 
 impl Hub {
-    pub(crate) fn new(router: &Arc<Router>, reach: Reach) -> Arc<Self> {
+    pub(crate) fn new(router: &Arc<Router>, reach: Reach, callees: &Arc<dyn Callees>) -> Arc<Self> {
         Arc::new(Self {
             world: router.world.clone(),
             router: Arc::clone(router),
+            callees: Arc::clone(callees),
             reach,
             table: Mutex::new(SubscriptionTable::new(router.world.rules)),
+            settled: Notify::new(),
             dirty: Notify::new(),
             retired: Notify::new(),
         })
@@ -80,26 +90,24 @@ impl Hub {
         self.retired.notify_one();
     }
 
-    /// Subscribes to `channel` for the lifetime of the client.
+    /// Subscribes to `channel` for the lifetime of the client. Its messages go to the callees.
     pub(crate) fn pin(self: &Arc<Self>, channel: &Arc<str>) {
         if self.table().pin(channel) {
             self.touch();
         }
     }
 
-    /// Listens on `channel` for messages that match `filter`. The first listener of a client starts
-    /// the connection.
-    pub(crate) fn listen(self: &Arc<Self>, channel: &Arc<str>, filter: MessageFilter) -> Listener {
-        let (id, inbox, fresh) = self.table().listen(channel, filter.clone());
+    /// Rings `bell` for the messages on `channel`. The first listener of a client starts the
+    /// connection.
+    pub(crate) fn listen(self: &Arc<Self>, channel: &Arc<str>, bell: Arc<Bell>) -> Listener {
+        let (id, fresh) = self.table().listen(channel, bell);
         if fresh {
             self.touch();
         }
         Listener {
             hub: Arc::clone(self),
             channel: Arc::clone(channel),
-            filter,
             id,
-            inbox,
         }
     }
 
@@ -108,33 +116,65 @@ impl Hub {
         self.table().standing(channel) == Standing::Heard
     }
 
+    /// Waits until messages on `channel` reach the client. Returns `false` if they cannot, or not
+    /// by `deadline`.
+    pub(crate) async fn ready(&self, channel: &str, deadline: Moment) -> bool {
+        let standing = |table: &SubscriptionTable| match table.standing(channel) {
+            Standing::Heard => Some(true),
+            Standing::Unsubscribed => Some(false),
+            Standing::Pending => None,
+        };
+        self.find(standing, deadline).await == Some(true)
+    }
+
     /// Waits until the server has confirmed or refused `channel`, until `deadline` at the latest. A
-    /// broken connection is re-established in the meantime. A refusal is final.
+    /// broken connection is re-established in the meantime. A refusal is final, and so is a
+    /// permanent failure to connect.
     pub(crate) async fn confirm(
         self: &Arc<Self>,
         channel: &Arc<str>,
         deadline: Moment,
     ) -> Result<(), Error> {
-        let listener = self.listen(channel, MessageFilter::Exact("".into()));
+        let _listener = self.listen(channel, Arc::default());
+        let answer = |table: &SubscriptionTable| match table.standing(channel) {
+            Standing::Heard => Some(Ok(())),
+            Standing::Pending => None,
+            Standing::Unsubscribed => {
+                let refusal = table.refusal(channel);
+                (refusal.is_some() || table.is_hopeless()).then_some(Err(refusal))
+            }
+        };
+        match self.find(answer, deadline).await {
+            Some(Ok(())) => Ok(()),
+            Some(Err(Some(refusal))) => Err(refusal),
+            Some(Err(None)) => Err(self.no_subscription()),
+            None => {
+                self.world.life.check_ended()?;
+                Err(self.no_subscription())
+            }
+        }
+    }
+
+    /// Waits until `look` finds something in the table. `None` if it does not by `deadline`.
+    async fn find<R>(
+        &self,
+        look: impl Fn(&SubscriptionTable) -> Option<R>,
+        deadline: Moment,
+    ) -> Option<R> {
+        let mut late = pin!(self.world.alarm(deadline));
         loop {
-            if listener.ready(deadline).await {
-                return Ok(());
-            }
-            if let Some(refusal) = self.table().refusal(channel) {
-                return Err(refusal);
-            }
-            // A permanent failure is reported at once.
-            let trouble = self.table().trouble.clone();
-            if trouble.is_some_and(|trouble| !trouble.is_transient()) {
-                return Err(self.no_subscription());
+            let mut settled = pin!(self.settled.notified());
+            // From here on, no change is missed.
+            settled.as_mut().enable();
+            let found = look(&self.table());
+            if found.is_some() {
+                return found;
             }
             select! {
                 biased;
-                () = self.world.ended() => return Err(self.world.life.closed()),
-                () = listener.inbox.settled.notified() => {}
-                () = self.world.runtime.sleep_until(deadline) => {
-                    return Err(self.no_subscription());
-                }
+                () = settled => {}
+                () = self.world.life.forked() => return None,
+                () = &mut late => return None,
             }
         }
     }
@@ -161,6 +201,22 @@ impl Hub {
 
     fn table(&self) -> MutexGuard<'_, SubscriptionTable> {
         lock(&self.table)
+    }
+
+    /// Changes the table, and passes the consequences on when the table is unlocked.
+    fn change<R>(&self, change: impl FnOnce(&mut SubscriptionTable) -> R) -> R {
+        let (result, settled, missed) = {
+            let mut table = self.table();
+            let result = change(&mut table);
+            (result, table.take_settled(), table.take_missed())
+        };
+        if settled {
+            self.settled.notify_waiters();
+        }
+        for channel in missed {
+            self.callees.missed(&channel);
+        }
+        result
     }
 
     /// Reports a change of the table. Starts the connection if necessary, and makes it read the
@@ -220,13 +276,12 @@ impl Hub {
         let mut confirm_by = Moment::FAR_FUTURE;
         let mut left = pin!(self.leaves(address));
         loop {
-            let change = {
-                let mut table = self.table();
+            let change = self.change(|table| {
                 if table.is_settled() {
                     confirm_by = Moment::FAR_FUTURE;
                 }
                 table.next_change(CHUNK)
-            };
+            });
             if let Some(change) = change {
                 if let Change::Subscribe(_) = change {
                     confirm_by = self.world.now() + timeouts::PUBSUB_ANSWER;
@@ -239,9 +294,9 @@ impl Hub {
                 biased;
                 push = dialed.pushes.next() => {
                     let push = push.ok_or_else(|| Error::unavailable("the server closed the pub/sub connection"))?;
-                    let stray = self.table().take(push);
-                    if let Some(message) = stray {
-                        self.world.strays.add(message);
+                    let message = self.change(|table| table.take(push));
+                    if let Some(stray) = message.as_deref().and_then(|says| self.callees.called(says)) {
+                        self.world.strays.add(stray.into());
                     }
                 }
                 () = self.dirty.notified() => {}
@@ -329,7 +384,7 @@ impl Hub {
             if channels.len() == 1 {
                 tracing::warn!(target: "redlatch", %error, "no right to listen; waiters look by the clock");
             }
-            self.table().refused(channels, error);
+            self.change(|table| table.refused(channels, error));
             return Ok(());
         }
         result
@@ -356,7 +411,7 @@ async fn supervise(hub: Arc<Hub>, dialer: Dialer, round: u32) {
         () = hub.world.ended() => {}
         () = keep_up(&hub, dialer, round) => {}
     }
-    hub.table().disconnected();
+    hub.change(SubscriptionTable::disconnected);
 }
 
 /// Reconnects until dropped.
@@ -378,57 +433,17 @@ async fn keep_up(hub: &Hub, mut dialer: Dialer, mut round: u32) {
         };
         let trouble = outage.failed(hub.world.now());
         observe::disconnected(&address, MESSAGES, &error, trouble);
-        let mut table = hub.table();
-        table.trouble = Some(error);
-        table.disconnected();
-    }
-}
-
-impl Listener {
-    /// Waits until messages reach the client. Returns `false` if they cannot, or not by `deadline`.
-    pub(crate) async fn ready(&self, deadline: Moment) -> bool {
-        loop {
-            let standing = self.hub.table().standing(&self.channel);
-            match standing {
-                Standing::Heard => return true,
-                Standing::Unsubscribed => return false,
-                Standing::Pending => {}
-            }
-            select! {
-                biased;
-                () = self.inbox.settled.notified() => {}
-                () = self.hub.world.life.forked() => return false,
-                () = self.hub.world.alarm(deadline) => return false,
-            }
-        }
-    }
-
-    /// Waits for the next wake-up. A wake-up since the last call counts. Returns `false` if no
-    /// message came but some may have been missed.
-    pub(crate) async fn woken(&self) -> bool {
-        self.inbox.wake.notified().await;
-        self.inbox.take_called()
-    }
-
-    /// Takes the last message about a grant, if one came.
-    pub(crate) fn take_grant(&self) -> Option<Notice> {
-        self.inbox.take_grant()
-    }
-
-    /// Waits as [`woken`](Self::woken), for a listener that takes any message. Returns the number
-    /// of the last message. The number is the same for all listeners of the channel, and greater
-    /// than that of any earlier message. Returns `None` if no message came but some may have been
-    /// missed.
-    pub(crate) async fn heard(&self) -> Option<u64> {
-        self.inbox.wake.notified().await;
-        self.inbox.take_number()
+        hub.change(|table| {
+            table.trouble = Some(error);
+            table.disconnected();
+        });
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
         let mut table = self.hub.table();
-        if table.unlisten(&self.channel, &self.filter, self.id) {
+        if table.unlisten(&self.channel, self.id) {
             self.hub.dirty.notify_one();
         }
     }

@@ -13,6 +13,7 @@
 
 mod access;
 mod batcher;
+mod bell;
 mod dialer;
 mod failure;
 mod health;
@@ -33,8 +34,9 @@ mod wakes;
 mod world;
 
 pub(crate) use access::Access;
+pub(crate) use bell::{Bell, News};
 pub use health::{Connection, Health};
-pub(crate) use hub::{Hub, Listener, MessageFilter, Reach};
+pub(crate) use hub::{Callees, Hub, Listener, Reach};
 pub(crate) use link::{Link, LinkClass};
 pub(crate) use network::{Answered, Net, Repeated, is_settled};
 pub(crate) use router::Router;

@@ -5,78 +5,12 @@ use std::{
     sync::Arc,
 };
 
-use tokio::sync::Notify;
-
+use super::Bell;
 use crate::{
     Error,
-    base::{
-        rules::{Rule, Rules},
-        sync::{Mutex, lock},
-    },
-    protocol::grant::Notice,
+    base::rules::{Rule, Rules},
     runtime::Push,
 };
-
-/// The messages that a listener takes on its channel.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum MessageFilter {
-    /// Any message.
-    Any,
-    /// A message with exactly this text.
-    Exact(Arc<str>),
-}
-
-/// The connection between the table and one listener.
-#[derive(Debug, Default)]
-pub(crate) struct Inbox {
-    /// Notified when a message came, or may have been missed.
-    pub(super) wake: Notify,
-    said: Mutex<Said>,
-    /// Notified when the standing of the channel changes.
-    pub(super) settled: Notify,
-}
-
-/// What messages said that the listener has not read.
-#[derive(Debug, Default)]
-struct Said {
-    /// Whether a message came.
-    called: bool,
-    /// The number of the last message, for listeners that take any message.
-    number: Option<u64>,
-    /// The last message about a grant.
-    grant: Option<Notice>,
-}
-
-impl Inbox {
-    /// Returns whether a message came since the last call.
-    pub(crate) fn take_called(&self) -> bool {
-        std::mem::take(&mut lock(&self.said).called)
-    }
-
-    /// Takes the number of the last message. Returns `None` if it was taken before, or if no
-    /// message came.
-    pub(super) fn take_number(&self) -> Option<u64> {
-        let mut said = lock(&self.said);
-        said.called = false;
-        said.number.take()
-    }
-
-    /// Takes the last message about a grant.
-    pub(crate) fn take_grant(&self) -> Option<Notice> {
-        lock(&self.said).grant.take()
-    }
-
-    fn call(&self, number: Option<u64>, grant: Option<Notice>) {
-        let mut said = lock(&self.said);
-        *said = Said {
-            called: true,
-            number: number.or(said.number),
-            grant: grant.or(said.grant),
-        };
-        drop(said);
-        self.wake.notify_one();
-    }
-}
 
 /// Whether messages on a channel reach the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +46,10 @@ pub(crate) struct SubscriptionTable {
     started: bool,
     /// Whether channels are requested one by one, since one of several was refused.
     one_by_one: bool,
+    /// Whether the standing of a channel has changed.
+    settled: bool,
+    /// Whether messages may have been missed.
+    missed: bool,
     rules: Rules,
     phase: Phase,
     /// Why the last connection ended, or could not be made.
@@ -131,8 +69,9 @@ enum Phase {
 
 #[derive(Debug, Default)]
 struct Subscription {
-    inboxes: BTreeMap<(MessageFilter, u64), Arc<Inbox>>,
-    /// Whether the channel stays subscribed without listeners.
+    listeners: BTreeMap<u64, Arc<Bell>>,
+    /// Whether the channel belongs to the client. It stays subscribed without listeners, and its
+    /// messages name the waiters that they are for.
     pinned: bool,
     stage: Stage,
 }
@@ -147,15 +86,8 @@ enum Stage {
 }
 
 impl Subscription {
-    fn inboxes_of(&self, filter: MessageFilter) -> impl Iterator<Item = &Arc<Inbox>> {
-        let listeners = self.inboxes.range((filter.clone(), 0)..=(filter, u64::MAX));
-        listeners.map(|(_, inbox)| inbox)
-    }
-
-    /// Tells whether a listener waits for exactly this message.
-    fn has_listener(&self, message: &Arc<str>) -> bool {
-        let exact = MessageFilter::Exact(Arc::clone(message));
-        self.inboxes_of(exact).next().is_some()
+    fn is_used(&self) -> bool {
+        self.pinned || !self.listeners.is_empty()
     }
 }
 
@@ -172,25 +104,20 @@ impl SubscriptionTable {
         !std::mem::replace(&mut self.started, true)
     }
 
-    /// Keeps `channel` subscribed without listeners. Returns whether the channel is new.
-    pub(super) fn pin(&mut self, channel: &Arc<str>) -> bool {
+    /// Makes `channel` one of the client. Returns whether the channel is new.
+    pub(crate) fn pin(&mut self, channel: &Arc<str>) -> bool {
         let (entry, fresh) = self.open(channel);
         entry.pinned = true;
         fresh
     }
 
-    /// Adds a listener. Returns its id, its inbox, and whether the channel is new.
-    pub(crate) fn listen(
-        &mut self,
-        channel: &Arc<str>,
-        filter: MessageFilter,
-    ) -> (u64, Arc<Inbox>, bool) {
+    /// Adds a listener. Returns its id, and whether the channel is new.
+    pub(crate) fn listen(&mut self, channel: &Arc<str>, bell: Arc<Bell>) -> (u64, bool) {
         let id = self.next_id;
         self.next_id += 1;
-        let inbox = Arc::new(Inbox::default());
         let (entry, fresh) = self.open(channel);
-        entry.inboxes.insert((filter, id), Arc::clone(&inbox));
-        (id, inbox, fresh)
+        entry.listeners.insert(id, bell);
+        (id, fresh)
     }
 
     /// Returns the entry of a channel that is used, and whether it is new.
@@ -206,12 +133,12 @@ impl SubscriptionTable {
     }
 
     /// Removes a listener. Returns whether the channel is to be unsubscribed.
-    pub(super) fn unlisten(&mut self, channel: &Arc<str>, filter: &MessageFilter, id: u64) -> bool {
+    pub(super) fn unlisten(&mut self, channel: &Arc<str>, id: u64) -> bool {
         let Some(entry) = self.channels.get_mut(channel) else {
             return false;
         };
-        entry.inboxes.remove(&(filter.clone(), id));
-        if !entry.inboxes.is_empty() || entry.pinned {
+        entry.listeners.remove(&id);
+        if entry.is_used() {
             return false;
         }
         match entry.stage {
@@ -240,6 +167,12 @@ impl SubscriptionTable {
         }
     }
 
+    /// Returns whether the last connection failed for good.
+    pub(super) fn is_hopeless(&self) -> bool {
+        let trouble = self.trouble.as_ref();
+        trouble.is_some_and(|trouble| !trouble.is_transient())
+    }
+
     /// Returns the refusal of `channel`, if the server refused it.
     pub(super) fn refusal(&self, channel: &str) -> Option<Error> {
         match &self.channels.get(channel)?.stage {
@@ -250,7 +183,7 @@ impl SubscriptionTable {
 
     pub(super) fn listeners(&self) -> usize {
         let channels = self.channels.values();
-        channels.map(|channel| channel.inboxes.len()).sum()
+        channels.map(|channel| channel.listeners.len()).sum()
     }
 
     /// Records a new connection, which has no subscriptions yet.
@@ -261,19 +194,18 @@ impl SubscriptionTable {
         };
     }
 
-    /// Records the end of the connection. All listeners are woken, so that they ask the server
+    /// Records the end of the connection. All waiters learn of that, so that they ask the server
     /// themselves.
     pub(super) fn disconnected(&mut self) {
         self.phase = Phase::Down;
         self.asked = 0;
         self.unused.clear();
-        self.channels
-            .retain(|_, channel| channel.pinned || !channel.inboxes.is_empty());
+        self.channels.retain(|_, channel| channel.is_used());
         self.wanted = self.channels.keys().cloned().collect();
         for channel in self.channels.values_mut() {
             channel.stage = Stage::Wanted;
         }
-        self.wake_all();
+        self.have_missed();
     }
 
     /// Returns the next request, with at most `chunk` channels. Returns `None` while confirmations
@@ -330,10 +262,10 @@ impl SubscriptionTable {
         }
     }
 
-    /// Handles a push. Returns a message without a listener.
-    pub(crate) fn take(&mut self, push: Push) -> Option<Arc<str>> {
+    /// Handles a push. Returns a message on a channel of the client.
+    pub(crate) fn take(&mut self, push: Push) -> Option<String> {
         match push {
-            Push::Message { channel, payload } => return self.message(&channel, &payload),
+            Push::Message { channel, payload } => return self.message(&channel, payload),
             Push::Subscribed(channel) => {
                 self.settle(&String::from_utf8_lossy(&channel).into(), Stage::Confirmed);
             }
@@ -351,10 +283,8 @@ impl SubscriptionTable {
         if let Stage::Asked = entry.stage {
             self.asked -= 1;
             entry.stage = stage;
-            for inbox in entry.inboxes.values() {
-                inbox.settled.notify_one();
-            }
-            if entry.inboxes.is_empty() && !entry.pinned {
+            self.settled = true;
+            if !entry.is_used() {
                 self.unused.insert(Arc::clone(channel));
             }
         }
@@ -374,34 +304,14 @@ impl SubscriptionTable {
         }
     }
 
-    /// Wakes the listeners for a message. Returns a message without a listener.
-    fn message(&mut self, channel: &[u8], payload: &[u8]) -> Option<Arc<str>> {
-        let channel = std::str::from_utf8(channel).ok()?;
-        let payload = std::str::from_utf8(payload).ok()?;
-        let entry = self.channels.get(channel)?;
+    /// Rings the listeners for a message. Returns a message on a channel of the client.
+    fn message(&mut self, channel: &[u8], payload: Vec<u8>) -> Option<String> {
+        let entry = self.channels.get(std::str::from_utf8(channel).ok()?)?;
         self.messages += 1;
-        // A message about a grant names the waiter as any other message does, before its last word.
-        // A name may end like such a message.
-        let mut called = Arc::<str>::from(payload);
-        let mut grant = None;
-        if let Some((waiter, notice)) = Notice::split(payload)
-            && !entry.has_listener(&called)
-        {
-            called = waiter.into();
-            grant = Some(notice);
+        for bell in entry.listeners.values() {
+            bell.ring(|news| news.message = Some(self.messages));
         }
-        let mut heard = called.is_empty();
-        for filter in [
-            MessageFilter::Exact(Arc::clone(&called)),
-            MessageFilter::Any,
-        ] {
-            let number = (filter == MessageFilter::Any).then_some(self.messages);
-            for inbox in entry.inboxes_of(filter) {
-                inbox.call(number, grant);
-                heard = true;
-            }
-        }
-        (!heard).then_some(called)
+        entry.pinned.then(|| String::from_utf8(payload).ok())?
     }
 
     /// Ends the restoration. All channels are confirmed, and messages before that may have been
@@ -412,18 +322,33 @@ impl SubscriptionTable {
         } = &mut self.phase
         {
             *restoring = false;
-            self.wake_all();
+            self.have_missed();
         }
     }
 
-    fn wake_all(&self) {
-        let wake = self.rules.keeps(Rule::WakeAfterGap);
-        let channels = self.channels.values();
-        for inbox in channels.flat_map(|channel| channel.inboxes.values()) {
-            inbox.settled.notify_one();
-            if wake {
-                inbox.wake.notify_one();
+    /// Rings all listeners, since messages may have been missed.
+    fn have_missed(&mut self) {
+        (self.settled, self.missed) = (true, true);
+        if self.rules.keeps(Rule::WakeAfterGap) {
+            let channels = self.channels.values();
+            for bell in channels.flat_map(|channel| channel.listeners.values()) {
+                bell.ring(|news| news.missed = true);
             }
         }
+    }
+
+    /// Returns whether the standing of a channel has changed since the last call.
+    pub(super) const fn take_settled(&mut self) -> bool {
+        std::mem::replace(&mut self.settled, false)
+    }
+
+    /// Returns the client's channels whose messages may have been missed since the last call.
+    pub(super) fn take_missed(&mut self) -> Vec<Arc<str>> {
+        let missed = std::mem::take(&mut self.missed) && self.rules.keeps(Rule::WakeAfterGap);
+        let pinned = self
+            .channels
+            .iter()
+            .filter(|(_, channel)| missed && channel.pinned);
+        pinned.map(|(channel, _)| Arc::clone(channel)).collect()
     }
 }

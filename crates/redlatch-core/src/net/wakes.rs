@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use super::{Hub, Listener, MessageFilter, Router, hub::Reach};
+use super::{Hub, Router, hub::Reach};
 use crate::{
     Error,
     base::{
@@ -45,9 +45,10 @@ impl Wakes {
         self.hub.pin(&self.channel);
     }
 
-    /// Listens for messages that match `filter`.
-    pub(crate) fn listen(&self, filter: MessageFilter) -> Listener {
-        self.hub.listen(&self.channel, filter)
+    /// Waits until notifications reach this client. Returns `false` if they cannot, or not by
+    /// `deadline`.
+    pub(crate) async fn ready(&self, deadline: Moment) -> bool {
+        self.hub.ready(&self.channel, deadline).await
     }
 
     /// Waits until the server has confirmed or refused the channel. Fails if the server refuses it
@@ -144,7 +145,11 @@ impl WakeRoutes {
             return Arc::clone(&shards[at]);
         }
         self.tidy_up(&mut shards);
-        let hub = Hub::new(&self.router, Reach::Shard(slot));
+        let hub = Hub::new(
+            &self.router,
+            Reach::Shard(slot),
+            &self.everywhere.hub.callees,
+        );
         let wakes = Arc::new(Wakes {
             hub,
             channel: format!("{}{{{}}}", self.everywhere.channel, tag_in(slot)).into(),
@@ -164,17 +169,11 @@ impl WakeRoutes {
         }
     }
 
-    /// Returns the number of listeners on channels of shards.
-    pub(crate) fn listeners(&self) -> usize {
-        let shards = lock(&self.shards);
-        shards.iter().map(|wakes| wakes.hub.listeners()).sum()
-    }
-
     /// Retires unused channels whose shard has another channel by now.
     fn tidy_up(&self, shards: &mut Vec<Arc<Wakes>>) {
         let mut kept: Vec<Arc<Wakes>> = Vec::with_capacity(shards.len() + 1);
         for wakes in shards.drain(..) {
-            let used = Arc::strong_count(&wakes) > 1 || wakes.hub.listeners() > 0;
+            let used = Arc::strong_count(&wakes) > 1;
             let doubled = || {
                 let slot = wakes.slot;
                 let others = kept.iter().filter_map(|first| first.slot);

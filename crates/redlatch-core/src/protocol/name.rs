@@ -222,6 +222,11 @@ impl Key {
         Name::parse(&name).ok()
     }
 
+    /// Returns the key that is written so, if it is the key of an object under `prefix`.
+    pub(crate) fn read(prefix: &Prefix, key: &str) -> Option<Self> {
+        Some(Self::new(prefix, &Self::decode(prefix, key)?))
+    }
+
     fn is_tagged(&self) -> bool {
         // An untagged key has its brace where a tagged one has its `@`. A prefix contains neither.
         let key = self.as_str();

@@ -56,8 +56,8 @@ pub use self::step::{Discipline, WaitStrategy};
 pub(crate) use self::{
     recheck::{RECHECK, RECHECKS_PER_SECOND, RateLimiter},
     step::{
-        Admission, Busy, Contact, End, GiveUp, Granted, Listen, Plan, Prompt, QueueView,
-        Registration, Restart, Step, Subscription, Turn,
+        Admission, Busy, Contact, End, GiveUp, Granted, Plan, Prompt, QueueView, Registration,
+        Restart, Step, Subscription, Turn,
     },
 };
 use super::time::Moment;
@@ -200,7 +200,7 @@ impl Waiter {
                 phase
             }
         };
-        self.act(phase, now, queue, random, limiter)
+        self.act(phase, now, random, limiter)
     }
 
     /// Returns whether the waiter has had to wait.
@@ -487,14 +487,7 @@ impl Waiter {
         }
     }
 
-    fn act(
-        &mut self,
-        phase: Phase,
-        now: Moment,
-        queue: &QueueView,
-        random: u64,
-        limiter: &mut RateLimiter,
-    ) -> Step {
+    fn act(&mut self, phase: Phase, now: Moment, random: u64, limiter: &mut RateLimiter) -> Step {
         self.state = State::Active(phase);
         let over = self.plan.is_over(now);
         match phase {
@@ -503,7 +496,7 @@ impl Waiter {
             } else {
                 End::Busy
             }),
-            Phase::Asking if self.is_too_late(now) => self.await_deadline(now, queue),
+            Phase::Asking if self.is_too_late(now) => self.await_deadline(now),
             Phase::Asking => {
                 self.asked = true;
                 Step::Send(self.registration())
@@ -511,7 +504,7 @@ impl Waiter {
             Phase::Subscribing | Phase::RecheckBooked { .. } if over => Step::End(End::Busy),
             Phase::Subscribing => Step::Subscribe,
             Phase::Waiting { .. } if over || self.is_done_waiting() => Step::End(End::Busy),
-            Phase::Waiting { remaining } => self.wait(remaining, now, queue, random),
+            Phase::Waiting { remaining } => self.wait(remaining, now, random),
             Phase::RecheckDue => {
                 let at = limiter.book(now);
                 // After the caller's deadline, `Asking` ends the acquisition.
@@ -520,9 +513,9 @@ impl Waiter {
                 } else {
                     Phase::Asking
                 };
-                self.act(phase, now, queue, random, limiter)
+                self.act(phase, now, random, limiter)
             }
-            Phase::RecheckBooked { at } => self.wait_until(at, queue),
+            Phase::RecheckBooked { at } => self.wait_until(at),
             Phase::Failed if over || now - self.heard >= self.plan.patience => {
                 Step::End(End::Unanswered)
             }
@@ -546,7 +539,7 @@ impl Waiter {
     }
 
     /// Asks no more. A message may still grant the object.
-    fn await_deadline(&mut self, now: Moment, queue: &QueueView) -> Step {
+    fn await_deadline(&mut self, now: Moment) -> Step {
         if self.failures > 0 {
             self.state = State::Active(Phase::Failed);
             return self.pause(now, self.usual);
@@ -555,16 +548,14 @@ impl Waiter {
             remaining: Duration::MAX,
         });
         match self.plan.strategy {
-            WaitStrategy::Notify => self.wait_until(Moment::FAR_FUTURE, queue),
+            WaitStrategy::Notify => self.wait_until(Moment::FAR_FUTURE),
             WaitStrategy::Poll(_) => self.pause(now, self.usual),
         }
     }
 
-    fn wait(&mut self, remaining: Duration, now: Moment, queue: &QueueView, random: u64) -> Step {
+    fn wait(&mut self, remaining: Duration, now: Moment, random: u64) -> Step {
         match self.plan.strategy {
-            WaitStrategy::Notify => {
-                self.wait_until(self.next_recheck(remaining, now, random), queue)
-            }
+            WaitStrategy::Notify => self.wait_until(self.next_recheck(remaining, now, random)),
             WaitStrategy::Poll(backoff) => {
                 let delay = self.next_poll(backoff, random);
                 self.pause(now, delay)
@@ -572,14 +563,9 @@ impl Waiter {
         }
     }
 
-    fn wait_until(&self, until: Moment, queue: &QueueView) -> Step {
-        let listen = match (self.plan.discipline, queue.turn) {
-            // The other waiters of its queue ask only after a notification or a prompt.
-            (Discipline::Queued, Turn::Ours) if self.plan.notifies() => Listen::Everyone,
-            _ => Listen::Own,
-        };
+    fn wait_until(&self, until: Moment) -> Step {
         let until = self.plan.bound(until);
-        Step::Wait { until, listen }
+        Step::Wait { until }
     }
 
     fn pause(&self, now: Moment, delay: Duration) -> Step {

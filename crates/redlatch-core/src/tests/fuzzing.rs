@@ -6,7 +6,7 @@
     reason = "a value that a law needs is a part of the law"
 )]
 
-use std::{iter, net::Ipv6Addr, str};
+use std::{iter, net::Ipv6Addr, str, sync::Arc};
 
 use redlatch_lua::REENTRANT;
 
@@ -24,7 +24,7 @@ use crate::{
         Withdrawals,
         withdrawals::{Cause, Stray},
     },
-    net::{MessageFilter, Topology, routes, sentinel, subscription_table::SubscriptionTable},
+    net::{Bell, Topology, routes, sentinel, subscription_table::SubscriptionTable},
     protocol::{
         classify::{Class, classify},
         glob::matches,
@@ -195,21 +195,17 @@ pub fn messages(bytes: &[u8]) {
     };
     let grant = format!("{text} g{nonce:016x}.{token}.7.1");
     assert_eq!(Notice::split(&grant), Some((text, notice)));
-    let take = |filter: &str, payload: &str| {
-        let mut table = SubscriptionTable::new(Rules::default());
-        let filter = MessageFilter::Exact(filter.into());
-        let (_, inbox, _) = table.listen(&"c".into(), filter);
-        let payload = payload.into();
-        let channel = b"c".to_vec();
-        (inbox, table.take(Push::Message { channel, payload }))
+    let mut table = SubscriptionTable::new(Rules::default());
+    let message = |channel: &str| Push::Message {
+        channel: channel.into(),
+        payload: grant.clone().into(),
     };
-    for (payload, given) in [(text, None), (&*grant, Some(notice))] {
-        let (inbox, stray) = take(text, payload);
-        assert!(inbox.take_called() && stray.is_none());
-        assert_eq!(inbox.take_grant(), given);
-        let (inbox, stray) = take("another waiter", payload);
-        assert!(inbox.take_called() == (text == "another waiter") || stray.is_none());
-    }
+    table.pin(&"own".into());
+    assert_eq!(table.take(message("own")), Some(grant.clone()));
+    let bell = Arc::new(Bell::default());
+    table.listen(&"other".into(), Arc::clone(&bell));
+    assert_eq!(table.take(message("other")), None);
+    assert_eq!(bell.take(|news| news.message), Some(2));
     let prefix = Prefix::default();
     for Stray { key, .. } in Withdrawals::read(&prefix, text) {
         let rest = text.strip_prefix(key.as_str());

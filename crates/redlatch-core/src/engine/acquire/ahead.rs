@@ -26,7 +26,7 @@ use crate::{
         timeouts::{SHORTEST_GRANTED_AHEAD, UNCONFIRMED_LEASE},
     },
     engine::{
-        Held, QueueSlot,
+        Held,
         hold::{Ahead, Asked},
     },
     net::Session,
@@ -97,18 +97,9 @@ impl Run<'_> {
     /// client, if the report can be believed.
     pub(super) fn take_grant(&mut self) -> Option<Held> {
         self.attempt.called_by.order?;
-        let queue_slot = self.queue_slot.as_ref();
-        let notices = [
-            self.subscriptions.take_grant(),
-            queue_slot.and_then(QueueSlot::take_grant),
-        ];
-        if notices == [None, None] {
-            return None;
-        }
+        let notice = self.bell.take_grant()?;
         let now = self.client.now();
-        let mut notices = notices.into_iter().flatten();
-        let (notice, lasts) =
-            notices.find_map(|notice| Some((notice, self.believed(&notice, now)?)))?;
+        let lasts = self.believed(&notice, now)?;
         let grant = Grant {
             count: self.primitive.grants_ahead()?,
             token: Token::from_u64(notice.token),

@@ -140,7 +140,7 @@ impl Run<'_> {
                 if let Some(attempt) = called.filter(|_| self.queue_slot.is_some()) {
                     self.pass_on(attempt);
                 }
-                let subscription = if self.subscriptions.are_open() {
+                let subscription = if self.listens {
                     self.attempt.subscription()
                 } else {
                     Subscription::Inactive

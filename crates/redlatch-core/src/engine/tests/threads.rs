@@ -18,7 +18,10 @@ use crate::{
     Client, Error, ErrorKind, HoldState, LossCause, Moment,
     base::{primitive::Side, rules::Rules, sync::AtomicUsize, timeouts},
     net::CalledBy,
-    protocol::{name::key, waiter::Turn},
+    protocol::{
+        name::{Prefix, key},
+        waiter::Turn,
+    },
     threads::{DROPPED, Name, begin, block_on, explore, spawn, world},
 };
 
@@ -55,7 +58,7 @@ const GRACE: Duration = timeouts::PLAIN_COMMAND;
 fn each_waiter_gets_its_turn_alone_and_leaves_nothing() {
     explore(|| {
         let (client, ..) = world();
-        let queues = Arc::new(LocalQueues::new(Rules::default()));
+        let queues = Arc::new(LocalQueues::new(Rules::default(), Prefix::default()));
         let speaking = Arc::new(AtomicUsize::new(0));
         let waiters = (1..5).map(|id| {
             let (queues, speaking) = (Arc::clone(&queues), Arc::clone(&speaking));
@@ -66,10 +69,11 @@ fn each_waiter_gets_its_turn_alone_and_leaves_nothing() {
             };
             begin(async move {
                 let (name, now) = (key("a"), Moment::ORIGIN);
-                let slot = queues.join(&name, Side::Exclusive, id, id, &called_by, now);
+                let (place, bell) = ((&name, Side::Exclusive), Arc::default());
+                let slot = queues.join(place, (id, id), &called_by, &bell, now);
                 // One waiter leaves whether it has its turn or not.
-                while id != 4 && slot.look().0.turn != Turn::Ours {
-                    slot.changed().await;
+                while id != 4 && slot.look().turn != Turn::Ours {
+                    bell.news().await;
                 }
                 if id != 4 {
                     assert_eq!(speaking.fetch_add(1, Ordering::SeqCst), 0);

@@ -109,13 +109,10 @@ pub(crate) enum Step {
     Send(Registration),
     /// Ensure that messages reach the client, then call `on_subscribed` or `on_unsubscribed`.
     Subscribe,
-    /// Wait for a message in `listen`, a prompt, or a change of the local queue, until `until` at
-    /// the latest.
+    /// Wait for a message, a prompt, or a change of the local queue, until `until` at the latest.
     Wait {
         /// When to ask again.
         until: Moment,
-        /// Which messages end the wait.
-        listen: Listen,
     },
     /// Wait until `until` and ignore all messages.
     Pause {
@@ -137,15 +134,6 @@ pub(crate) enum Registration {
     Silent,
     /// The server notifies the waiter.
     Notified,
-}
-
-/// Which messages of the server a waiter reacts to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Listen {
-    /// Messages for the waiter itself.
-    Own,
-    /// Messages for any waiter of its local queue.
-    Everyone,
 }
 
 /// Why the waiter gives up an attempt, which undoes it, and begins a fresh one.

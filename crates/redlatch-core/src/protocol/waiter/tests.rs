@@ -26,9 +26,9 @@ queued waiter takes its ticket before it subscribes: queued inactive
 1      busy-unheard             Subscribe
 2      subscribed               Send(Notified)
 3      unfinished               Send(Notified)
-4      busy                     Wait(Everyone) 1604
+4      busy                     Wait 1604
 5      others                   AwaitTurn(1s) 1005
-1100   ours,heard@1000          Wait(Everyone) 2600
+1100   ours,heard@1000          Wait 2600
 
 queued waiter that polls takes a slot, and asks by itself before it counts as dead: queued rarely
 0      others                   Send(Silent)
@@ -36,26 +36,26 @@ queued waiter that polls takes a slot, and asks by itself before it counts as de
 
 booked re-check keeps its time and to the rate limit: limited
 0      -                        Send(Notified)
-1      busy,elapsed             Wait(Own) 100
-2      -                        Wait(Own) 100
+1      busy,elapsed             Wait 100
+2      -                        Wait 100
 100    elapsed                  Send(Notified)
 
 re-check that is requested again keeps its time, too: limited
 0      -                        Send(Notified)
-1      busy,requeue             Wait(Own) 100
-2      requeue                  Wait(Own) 100
+1      busy,requeue             Wait 100
+2      requeue                  Wait 100
 100    elapsed                  Send(Notified)
 
 unsubscribed waiter re-checks by the clock and subscribes again:
 0      -                        Send(Notified)
-1      busy-unheard             Wait(Own) 251
+1      busy-unheard             Wait 251
 251    notified                 Send(None)
 252    busy-unheard             Subscribe
-252    unsubscribed             Wait(Own) 502
+252    unsubscribed             Wait 502
 
 deadline bounds the wait: until-200
 0      -                        Send(Notified)
-10     busy                     Wait(Own) 200
+10     busy                     Wait 200
 199    notified                 Send(Notified)
 201    busy                     End(Busy)
 
@@ -70,7 +70,7 @@ pause and last request end with the patience, which starts anew with an answer:
 9990   failed                   Pause 9995
 9999   -                        Pause 10000
 9999   notified                 Send(Notified)
-10000  busy                     Wait(Own) 11600
+10000  busy                     Wait 11600
 11000  notified                 Send(Notified)
 19999  failed                   Pause 20000
 20000  -                        End(Unanswered)
@@ -81,14 +81,14 @@ polling never subscribes or registers: often
 5      notified,busy            Pause 15
 
 first waiter that is overdue is checked by the next:
-0      busy                     Wait(Own) 1600
+0      busy                     Wait 1600
 100    others                   AwaitTurn(2s) 2100
 100    back@50                  AwaitTurn(2s) 2051
 100    back@0                   AwaitTurn(2s) 2001
 100    back@60000               AwaitTurn(2s) 2100
 
 first waiter of an ordered queue is overdue sooner: queued
-0      busy                     Wait(Everyone) 1600
+0      busy                     Wait 1600
 100    others                   AwaitTurn(1s) 1100
 100    back@50                  AwaitTurn(1s) 1051
 100    back@0                   AwaitTurn(1s) 1001
@@ -99,17 +99,17 @@ waiter that has not had to wait prompts no other: together
 102    granted                  End(Busy)
 
 waiter that the message has reached prompts no other: together
-0      busy                     Wait(Own) 1600
+0      busy                     Wait 1600
 50     notified                 Send(Notified)
 102    granted                  End(Busy)
 
 waiter that has asked by itself prompts all that are admitted with it: together
-0      busy                     Wait(Own) 1600
+0      busy                     Wait 1600
 50     elapsed                  Send(Notified)
 102    granted                  Prompt(Retry)
 
 only one is admitted:
-0      busy                     Wait(Own) 1600
+0      busy                     Wait 1600
 50     elapsed                  Send(Notified)
 102    granted                  End(Busy)
 ";

@@ -13,8 +13,8 @@ Asking                    late               Asking                    Send(Noti
 Asking                    late,late          Failed                    Pause
 Asking                    unfinished         Asking                    Send(Notified)
 Asking                    failed             Failed                    Pause
-Asking                    busy               Waiting                   Wait(Own)
-Asking                    busy-unheard       Waiting                   Wait(Own)
+Asking                    busy               Waiting                   Wait
+Asking                    busy-unheard       Waiting                   Wait
 Asking                    granted            Done                      End(Busy)
 Asking                    void               Asking                    StartOver(AttemptVoid)
 Asking                    void,void          Asking                    StartOver(AttemptVoid)
@@ -27,13 +27,13 @@ Asking                    expired            Failed                    StartOver
 Asking                    retry              Asking                    Send(Notified)
 Asking                    requeue            Asking                    Send(Notified)
 Asking                    retry,busy         Asking                    Send(Notified)
-Asking                    requeue,busy       RecheckBooked             Wait(Own)
+Asking                    requeue,busy       RecheckBooked             Wait
 Asking                    inactive,busy      Subscribing               Subscribe
 Asking                    inactive           Asking                    Send(None)
 Asking                    over               Asking                    End(Busy)
 Asking                    failed,over        Failed                    End(Unanswered)
-Asking                    short              Waiting                   Wait(Own)
-Asking                    short,notified     Waiting                   Wait(Own)
+Asking                    short              Waiting                   Wait
+Asking                    short,notified     Waiting                   Wait
 Asking                    short,failed,elapsed  Failed                 Pause
 Asking                    cut-off            Failed                    End(Unanswered)
 Asking                    short-lived        Failed                    End(Unanswered)
@@ -50,41 +50,41 @@ InLine(Asking)            others,notified    Asking                    Send(Noti
 InLine(Asking)            others,requeue     Asking                    Send(Notified)
 InLine(Asking)            others,over        InLine(Asking)            End(QueueUnanswered)
 InLine(Asking)            answered,over      InLine(Asking)            End(Busy)
-InLine(Asking)            unasked,answered,ours,short  Waiting         Wait(Own)
+InLine(Asking)            unasked,answered,ours,short  Waiting         Wait
 InLine(Asking)            unasked,answered,ours,over  Asking           End(Busy)
 InLine(Asking)            unasked,ours,over    Asking                  Send(Notified)
 InLine(Asking)            failing            InLine(Asking)            AwaitTurn
 InLine(Asking)            failing,over       InLine(Asking)            End(QueueUnanswered)
 InLine(Asking)            failing,silence    InLine(Asking)            End(QueueUnanswered)
-InLine(Waiting)           ours               Waiting                   Wait(Own)
+InLine(Waiting)           ours               Waiting                   Wait
 InLine(Failed)            ours               Failed                    Pause
 Subscribing               others             InLine(Subscribing)       AwaitTurn
 Subscribing               ours               Subscribing               Subscribe
 Subscribing               subscribed         Asking                    Send(Notified)
-Subscribing               unsubscribed       Waiting                   Wait(Own)
+Subscribing               unsubscribed       Waiting                   Wait
 Subscribing               over               Subscribing               End(Busy)
 Waiting                   others             InLine(Waiting)           AwaitTurn
-Waiting                   ours               Waiting                   Wait(Own)
+Waiting                   ours               Waiting                   Wait
 Waiting                   notified           Asking                    Send(Notified)
 Waiting                   changed            Asking                    Send(Notified)
 Waiting                   retry              Asking                    Send(Notified)
 Waiting                   others,retry       Asking                    Send(Notified)
-Waiting                   requeue            RecheckBooked             Wait(Own)
-Waiting                   elapsed            RecheckBooked             Wait(Own)
+Waiting                   requeue            RecheckBooked             Wait
+Waiting                   elapsed            RecheckBooked             Wait
 Waiting                   elapsed,others     InLine(RecheckDue)        AwaitTurn
 Waiting                   over               Waiting                   End(Busy)
 Waiting                   elapsed,over       Asking                    End(Busy)
-Waiting                   short,notified     Waiting                   Wait(Own)
-Waiting                   short,elapsed      Waiting                   Wait(Own)
+Waiting                   short,notified     Waiting                   Wait
+Waiting                   short,elapsed      Waiting                   Wait
 RecheckBooked             others             InLine(RecheckBooked)     AwaitTurn
-RecheckBooked             ours               RecheckBooked             Wait(Own)
+RecheckBooked             ours               RecheckBooked             Wait
 RecheckBooked             notified           Asking                    Send(Notified)
 RecheckBooked             changed            Asking                    Send(Notified)
 RecheckBooked             retry              Asking                    Send(Notified)
-RecheckBooked             requeue            RecheckBooked             Wait(Own)
+RecheckBooked             requeue            RecheckBooked             Wait
 RecheckBooked             elapsed            Asking                    Send(Notified)
 RecheckBooked             over               RecheckBooked             End(Busy)
-RecheckBooked             short,elapsed      Waiting                   Wait(Own)
+RecheckBooked             short,elapsed      Waiting                   Wait
 Failed                    others             InLine(Failed)            AwaitTurn
 Failed                    ours               Failed                    Pause
 Failed                    elapsed            Asking                    Send(Notified)
@@ -93,33 +93,33 @@ Failed                    over               Failed                    End(Unans
 Done                      notified           Done                      End(Busy)
 Done                      elapsed            Done                      End(Busy)
 Asking/Absent             others             Asking/Absent             Send(Notified)
-Asking/Absent             busy               Waiting/Queued            Wait(Everyone)
+Asking/Absent             busy               Waiting/Queued            Wait
 Asking/Absent             busy,others        InLine(Waiting)/Queued    AwaitTurn
-Asking/Absent             beside,others      Waiting/Absent            Wait(Own)
-Asking/Absent             held               Waiting/Reentrant         Wait(Everyone)
-Asking/Absent             entered            Waiting/Queued            Wait(Everyone)
+Asking/Absent             beside,others      Waiting/Absent            Wait
+Asking/Absent             held               Waiting/Reentrant         Wait
+Asking/Absent             entered            Waiting/Queued            Wait
 Asking/Queued             others             Asking/Queued             Send(Notified)
 Asking/Queued             entered            Waiting/Queued            Prompt(Requeue)
 Asking/Queued             unqueued           Done/Queued               Prompt(Requeue)
 Asking/Queued             unqueued-copies    Done/Queued               End(Busy)
-Asking/Queued             short              Waiting/Queued            Wait(Everyone)
+Asking/Queued             short              Waiting/Queued            Wait
 Asking/Queued             void               Asking/Absent             StartOver(AttemptVoid)
-Asking/RequeueRequested   entered            Waiting/Queued            Wait(Everyone)
+Asking/RequeueRequested   entered            Waiting/Queued            Wait
 Asking/RequeueRequested   unqueued           Done/RequeueRequested     End(Busy)
 InLine(Waiting)/Queued    others             InLine(Waiting)/Queued    AwaitTurn
-InLine(Waiting)/Queued    ours               Waiting/Queued            Wait(Everyone)
+InLine(Waiting)/Queued    ours               Waiting/Queued            Wait
 InLine(Waiting)/Queued    others,notified    Asking/Queued             Send(Notified)
 InLine(Waiting)/Queued    others,retry       Asking/Queued             Send(Notified)
-InLine(Waiting)/Queued    others,requeue     RecheckBooked/RequeueRequested  Wait(Own)
+InLine(Waiting)/Queued    others,requeue     RecheckBooked/RequeueRequested  Wait
 InLine(Waiting)/Queued    others,changed     InLine(Waiting)/Queued    AwaitTurn
 InLine(Waiting)/Queued    others,elapsed     InLine(Waiting)/Queued    AwaitTurn
 InLine(Waiting)/Reentrant others             InLine(Waiting)/Reentrant AwaitTurn
-InLine(Waiting)/Reentrant others,hold-ended  Waiting/Absent            Wait(Own)
+InLine(Waiting)/Reentrant others,hold-ended  Waiting/Absent            Wait
 Waiting/Queued            others             InLine(Waiting)/Queued    AwaitTurn
 Waiting/Queued            hold-ended,others  InLine(Waiting)/Queued    AwaitTurn
-Waiting/Reentrant         hold-ended,others  Waiting/Absent            Wait(Own)
-RecheckBooked/RequeueRequested  others       RecheckBooked/RequeueRequested  Wait(Own)
-RecheckBooked/RequeueRequested  others,requeue  RecheckBooked/RequeueRequested  Wait(Own)
+Waiting/Reentrant         hold-ended,others  Waiting/Absent            Wait
+RecheckBooked/RequeueRequested  others       RecheckBooked/RequeueRequested  Wait
+RecheckBooked/RequeueRequested  others,requeue  RecheckBooked/RequeueRequested  Wait
 RecheckBooked/RequeueRequested  others,elapsed  Asking/RequeueRequested  Send(Notified)
 ";
 
@@ -330,7 +330,7 @@ pub(super) fn brief(step: &Result<Step, Prompt>) -> String {
     match step {
         Err(prompt) => format!("Prompt({prompt:?})"),
         Ok(Step::AwaitTurn { .. }) => "AwaitTurn".to_owned(),
-        Ok(Step::Wait { listen, .. }) => format!("Wait({listen:?})"),
+        Ok(Step::Wait { .. }) => "Wait".to_owned(),
         Ok(Step::Pause { .. }) => "Pause".to_owned(),
         Ok(step) => format!("{step:?}"),
     }

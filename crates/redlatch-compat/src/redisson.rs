@@ -231,7 +231,7 @@ impl Redisson {
         }
         let (_, serial) = hold;
         if let Some(serial) = serial.filter(|_| ended.freed) {
-            client.revoked_hold(object.key(), Side::Exclusive, serial);
+            client.revoked(object.key(), Side::Exclusive, serial);
         }
         Ok(ended.freed)
     }

@@ -65,6 +65,7 @@ use crate::{
 /// # }
 /// ```
 #[derive(Clone, Debug)]
+#[must_use = "nothing is acquired until a method is awaited"]
 pub struct SetNx {
     handle: Handle,
     retry: Duration,
@@ -188,7 +189,6 @@ impl SetNx {
     }
 
     /// Labels this handle's metrics and events with `class`.
-    #[must_use]
     pub fn class(mut self, class: &str) -> Self {
         self.handle = self.handle.class(class);
         self
@@ -209,7 +209,6 @@ impl SetNx {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn retry_delay(mut self, delay: Duration) -> Self {
         self.retry = delay.max(Duration::from_millis(1));
         self
@@ -264,9 +263,8 @@ impl SetNx {
     /// ```
     pub fn try_lock(&self) -> TryAcquire<UnfencedGuard> {
         let acquire = TryAcquire::new(self.client(), self.primitive());
-        self.lease
-            .into_iter()
-            .fold(acquire, TryAcquire::renewed_lease)
+        let lease = self.lease.into_iter();
+        lease.fold(acquire, TryAcquire::renewed_lease)
     }
 
     /// Acquires the lock and waits up to `wait`. Returns `None` if the name had another value at
@@ -285,9 +283,8 @@ impl SetNx {
     /// ```
     pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<UnfencedGuard> {
         let acquire = TryAcquireFor::new(self.client(), self.primitive(), wait);
-        self.lease
-            .into_iter()
-            .fold(acquire, TryAcquireFor::renewed_lease)
+        let lease = self.lease.into_iter();
+        lease.fold(acquire, TryAcquireFor::renewed_lease)
     }
 
     /// Returns the value under the name and its remaining lease. Returns `None` if the name is

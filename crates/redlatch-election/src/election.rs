@@ -1,15 +1,21 @@
-//! The handle of an election.
+//! The handle of an election, and leading, also with work that may fail or has a result.
 
-use std::{fmt, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    ops::ControlFlow::{self, Break, Continue},
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
 
 use redlatch_core::{
-    Acquire, Client, Durability, Error, ErrorKind, Held,
+    Acquire, Client, Durability, Error, ErrorKind, Held, LossCause,
     exclusive::{Exclusive, ForceRelease, LockInfo},
-    family::{Internals, Lease, Primitive, invalid},
+    family::{Internals, Lease, Primitive, TermEvent, invalid},
 };
 
 use crate::{
-    FallibleElection, Leader, Observe, OnError, ScopedTerm, Term,
+    Leader, Observe, ScopedTerm, Term,
     observe::{self, Observed},
     scripts::{FAIR, PLAIN},
 };
@@ -56,10 +62,9 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
-#[doc(alias = "leader")]
-#[doc(alias = "leadership")]
-#[doc(alias = "LeaderSelector")]
-#[derive(Clone)]
+#[doc(alias("leader", "leadership", "LeaderSelector"))]
+#[derive(Clone, Debug)]
+#[must_use = "nobody leads until `lead` is called and awaited"]
 pub struct Election {
     pub(crate) client: Client,
     name: String,
@@ -89,7 +94,6 @@ impl Election {
     }
 
     /// Labels this handle's metrics and events with `class`. Names are never used as labels.
-    #[must_use]
     pub fn class(mut self, class: &str) -> Self {
         class.clone_into(&mut self.class);
         self
@@ -114,7 +118,6 @@ impl Election {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub const fn lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
         self
@@ -138,7 +141,6 @@ impl Election {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub const fn grace(mut self, grace: Duration) -> Self {
         self.grace = Some(grace);
         self
@@ -163,7 +165,6 @@ impl Election {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn value(mut self, value: &str) -> Self {
         value.clone_into(&mut self.value);
         self
@@ -185,7 +186,6 @@ impl Election {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub const fn fair(mut self) -> Self {
         self.fair = true;
         self
@@ -210,7 +210,6 @@ impl Election {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn note(mut self, note: &str) -> Self {
         self.note = Some(note.into());
         self
@@ -229,7 +228,6 @@ impl Election {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub const fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
@@ -535,7 +533,7 @@ impl Election {
 
     /// Returns the name as it was given. Returns `None` if the name is invalid.
     pub fn name(&self) -> Option<&str> {
-        self.exclusive().key().ok().map(|_| self.name.as_str())
+        self.exclusive().name().map(|_| self.name.as_str())
     }
 
     /// Checks the options, and returns what the campaign goes for.
@@ -578,14 +576,201 @@ impl Election {
     }
 }
 
-impl fmt::Debug for Election {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Election")
-            .field("name", &self.name)
-            .field("fair", &self.fair)
-            .finish_non_exhaustive()
+/// The action of a leader whose work has failed. The choice has no default. With `Resign` as the
+/// default, a leader would give up its place after every hiccup. With `Retry`, a broken leader
+/// would keep the other candidates from trying.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnError {
+    /// Gives the name back, pauses, and campaigns again. Another candidate may lead in the
+    /// meantime.
+    Resign {
+        /// From the release to the next campaign: 10 ms to 365 days.
+        pause: Duration,
+    },
+    /// Stays the leader, pauses, and runs the work again in the same term.
+    Retry {
+        /// From the end of the work to its next run: 10 ms to 365 days. The term is renewed in the
+        /// meantime, and may be lost.
+        pause: Duration,
+    },
+}
+
+/// An [`Election`] with a choice for failed work. See [`Election::on_error`].
+#[derive(Clone, Debug)]
+#[must_use = "nobody leads until `lead` is called and awaited"]
+pub struct FallibleElection {
+    election: Election,
+    on_error: OnError,
+}
+
+impl FallibleElection {
+    /// Campaigns, and runs `work` while this candidate leads. Returns the value of the work.
+    ///
+    /// As [`Election::lead`], except that an `Err` leads to the choice of
+    /// [`on_error`](Election::on_error). The event `work_failed` reports an error of the work.
+    /// Where a return leads to the next campaign, the value of `Ok` is dropped. Work whose value
+    /// counts also at the end of a term calls [`Term::resign`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    /// use redlatch::OnError;
+    ///
+    /// let mut attempts = 0;
+    /// let pause = Duration::from_secs(5);
+    /// let election = client.election("importer").on_error(OnError::Retry { pause });
+    /// let rows = election.lead(async |_term| {
+    ///     attempts += 1;
+    ///     if attempts < 3 { Err("the file is not there yet") } else { Ok(1_000) }
+    /// }).await?;
+    /// assert_eq!((rows, attempts), (1_000, 3));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Election::lead`], and `InvalidOption` for a pause that is out of bounds. Never an error
+    /// of the work.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Election::lead`].
+    pub fn lead<T, E, F>(
+        &self,
+        mut work: F,
+    ) -> impl Future<Output = Result<T, Error>> + use<T, E, F>
+    where
+        F: AsyncFnMut(&Term) -> Result<T, E>,
+        E: fmt::Display,
+    {
+        let this = self.clone();
+        async move {
+            let plan = this.plan()?;
+            let mut term = plan.term().await?;
+            loop {
+                let ran = term.run(work(&term)).await;
+                let next = this.next(&term, ran);
+                match next.after(term, &plan).await? {
+                    Continue(next) => term = next,
+                    Break(value) => return Ok(value),
+                }
+            }
+        }
+    }
+
+    /// The same as [`lead`](Self::lead), for work that borrows local data inside a spawned task.
+    /// See [`Election::lead_boxed`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// # let pause = std::time::Duration::from_secs(5);
+    /// # let election = client.election("importer").on_error(redlatch::OnError::Retry { pause });
+    /// let importing = tokio::spawn(async move {
+    ///     let tenant = String::from("tenant 7");
+    ///     let tenant = &tenant;
+    ///     election.lead_boxed(|term| Box::pin(async move {
+    ///         Ok::<_, String>(format!("{tenant}, with token {}", term.token()))
+    ///     })).await
+    /// });
+    /// println!("imported for {}", importing.await.expect("no panic")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`lead`](Self::lead).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lead`](Self::lead).
+    pub async fn lead_boxed<'env, T, E: fmt::Display, F>(&self, mut work: F) -> Result<T, Error>
+    where
+        F: for<'a> FnMut(
+            &'a ScopedTerm<'env>,
+        ) -> Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'a>>,
+    {
+        let plan = self.plan()?;
+        let mut term = ScopedTerm::new(plan.term().await?);
+        loop {
+            let ran = term.run(work(&term)).await;
+            let next = self.next(&term, ran);
+            match next.after(term.term, &plan).await? {
+                Continue(next) => term = ScopedTerm::new(next),
+                Break(value) => return Ok(value),
+            }
+        }
+    }
+
+    fn plan(&self) -> Result<Arc<Plan>, Error> {
+        let (OnError::Resign { pause } | OnError::Retry { pause }) = self.on_error;
+        if pause < MIN_PAUSE || pause > MAX_PAUSE {
+            let name = self.election.name().unwrap_or_default();
+            return Err(invalid(format!(
+                "the election {name:?} has a pause of {pause:?} after failed work; it is 10 ms to 365 days"
+            )));
+        }
+        self.election.plan()
+    }
+
+    fn next<T, E: fmt::Display>(
+        &self,
+        term: &Term,
+        ran: Result<Result<T, E>, LossCause>,
+    ) -> Next<T> {
+        match ran {
+            Ok(Ok(value)) if term.is_resigned() => Next::Done(value),
+            Ok(Err(error)) => {
+                term.report(TermEvent::WorkFailed(error.to_string()));
+                match self.on_error {
+                    OnError::Resign { pause } => Next::Campaign(Some(pause)),
+                    OnError::Retry { pause } => Next::Retry(pause),
+                }
+            }
+            _ => Next::Campaign(None),
+        }
     }
 }
+
+/// The step that follows a run of the work.
+enum Next<T> {
+    Done(T),
+    /// Runs the work again after this pause.
+    Retry(Duration),
+    /// Ends the term, and campaigns again after this pause.
+    Campaign(Option<Duration>),
+}
+
+impl<T> Next<T> {
+    /// Returns the term in which the work runs next, or the value that ends the candidacy.
+    async fn after(self, mut term: Term, plan: &Arc<Plan>) -> Result<ControlFlow<T, Term>, Error> {
+        if let Self::Retry(pause) = self
+            && term.pause(pause).await.is_ok()
+        {
+            return Ok(Continue(term));
+        }
+        term.end().await;
+        match self {
+            Self::Done(value) => return Ok(Break(value)),
+            Self::Campaign(Some(pause)) => plan.election.client.pause(pause).await,
+            _ => {}
+        }
+        plan.term().await.map(Continue)
+    }
+}
+
+/// Shortest pause after failed work. Without one, work that fails at once would load the server.
+const MIN_PAUSE: Duration = Duration::from_millis(10);
+
+/// Longest pause after failed work.
+const MAX_PAUSE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Longest value in bytes.
 const MAX_VALUE: usize = 1024;
@@ -627,6 +812,6 @@ fn passes(error: &Error) -> bool {
     error.is_transient() || error.kind() == ErrorKind::TooManyAttempts
 }
 
-/// The pause after an acquisition that failed for now. It has mostly lasted for the client's
-/// patience before.
-const AGAIN: Duration = Duration::from_secs(1);
+/// The pause after a request that failed for now. The request has mostly lasted for the client's
+/// patience before. A client with `fail_fast` fails at once.
+pub(crate) const AGAIN: Duration = Duration::from_secs(1);

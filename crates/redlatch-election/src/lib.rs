@@ -2,14 +2,12 @@
 #![warn(missing_docs)]
 
 mod election;
-mod fallible;
 mod observe;
 mod scripts;
 mod task;
 mod term;
 
-pub use election::Election;
-pub use fallible::{FallibleElection, OnError};
+pub use election::{Election, FallibleElection, OnError};
 pub use observe::{Leader, Observe};
 pub use task::TermTask;
 pub use term::{ScopedTerm, Term};

@@ -16,7 +16,10 @@ use redlatch_core::{
     streams,
 };
 
-use crate::scripts::{self, Looked};
+use crate::{
+    election::AGAIN,
+    scripts::{self, Looked},
+};
 
 /// A leader as the server knows it. The information may be outdated on arrival, and decides
 /// nothing: only a candidate with a [`Term`](crate::Term) leads.
@@ -217,6 +220,3 @@ impl Watched for Observed {
         Error::new(ErrorKind::Protocol, message)
     }
 }
-
-/// The pause after an error, before an observer asks again.
-const AGAIN: Duration = Duration::from_secs(1);

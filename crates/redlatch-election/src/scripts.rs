@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     mod replies {
-        include!("../../redlatch-core/src/runtime/replies.rs");
+        include!("../../redlatch-core/src/runtime/tests/replies.rs");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use redlatch_core::{
     Held,
     family::{Internals, Rule, while_held},
 };
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
 /// A task that [`Term::spawn`](crate::Term::spawn) has started; a future of its output.
 ///
@@ -45,25 +45,12 @@ impl<T> Future for TermTask<T> {
     }
 }
 
-/// The tasks of one run of the work.
-pub(crate) struct TaskGroup {
-    /// True when the tasks have to end. They also end if it is dropped.
-    stop: watch::Sender<bool>,
-    /// Each task has a clone until it has ended.
-    alive: mpsc::Sender<()>,
-    ended: mpsc::Receiver<()>,
-}
+/// The tasks of one run of the work. The value is true when the tasks have to end. They also end if
+/// the sender is dropped. Each task has a receiver until the task has ended.
+#[derive(Debug, Default)]
+pub(crate) struct TaskGroup(watch::Sender<bool>);
 
 impl TaskGroup {
-    pub(crate) fn new() -> Self {
-        let (alive, ended) = mpsc::channel(1);
-        Self {
-            stop: watch::Sender::new(false),
-            alive,
-            ended,
-        }
-    }
-
     /// Runs `future` as a task under `held`.
     pub(crate) fn spawn<F>(
         &self,
@@ -75,7 +62,7 @@ impl TaskGroup {
         F: Future<Output: Send> + Send + 'static,
     {
         let (output, handle) = oneshot::channel();
-        let (stop, alive, share) = (self.stop.subscribe(), self.alive.clone(), Arc::clone(held));
+        let (stop, alive, share) = (self.0.subscribe(), self.0.subscribe(), Arc::clone(held));
         let task = async move {
             // The last to be dropped, also if the whole task is dropped before its end: first the
             // work, then its share in the hold, then the sign that it has ended.
@@ -91,10 +78,9 @@ impl TaskGroup {
     }
 
     /// Stops the tasks, and returns when all have been dropped.
-    pub(crate) async fn end(mut self) {
-        self.stop.send_replace(true);
-        drop(self.alive);
-        while self.ended.recv().await.is_some() {}
+    pub(crate) async fn end(self) {
+        self.0.send_replace(true);
+        self.0.closed().await;
     }
 }
 

@@ -1,9 +1,9 @@
 //! One term of a leader.
 
 use std::{
-    fmt,
     future::{Future, poll_fn},
     marker::PhantomData,
+    mem,
     ops::Deref,
     pin::{Pin, pin},
     sync::{
@@ -22,7 +22,7 @@ use redlatch_core::{
 
 use crate::{
     TermTask,
-    election::Plan,
+    election::{AGAIN, Plan},
     observe,
     scripts::{self, Looked},
     task::{TaskGroup, stray},
@@ -59,6 +59,7 @@ use crate::{
 /// Tasks of the term are started by [`spawn`](Self::spawn). Code that does not yield, and tasks
 /// that were started in another way, are not stopped by the end of a term. For them there is the
 /// [token](Self::token), which the resource checks.
+#[derive(Debug)]
 pub struct Term {
     /// The hold. Each task has a share, so that the name is given back after the last of them, even
     /// if the call that leads is dropped.
@@ -76,7 +77,7 @@ impl Term {
     pub(crate) fn new(held: Held, plan: &Arc<Plan>) -> Self {
         let term = Self {
             held: Arc::new(held),
-            tasks: TaskGroup::new(),
+            tasks: TaskGroup::default(),
             plan: Arc::clone(plan),
             announced: Arc::default(),
             steps_down: AtomicBool::new(false),
@@ -401,8 +402,7 @@ impl Term {
 
     /// Ends the tasks of a run of the work, and pauses. Fails if the term ends before.
     pub(crate) async fn pause(&mut self, span: Duration) -> Result<(), LossCause> {
-        let tasks = std::mem::replace(&mut self.tasks, TaskGroup::new());
-        tasks.end().await;
+        mem::take(&mut self.tasks).end().await;
         self.while_held(self.held.client().pause(span)).await
     }
 
@@ -417,8 +417,7 @@ impl Term {
     }
 
     pub(crate) fn report(&self, event: TermEvent) {
-        let client = self.held.client();
-        client.report_term(self.held.primitive().as_ref(), self.token(), event);
+        event.report(self.held.primitive().as_ref(), self.token());
     }
 
     /// Tells the value to observers, once per term. Does not matter to the work. It is a task,
@@ -427,11 +426,8 @@ impl Term {
         if self.announced.load(Ordering::Relaxed) {
             return;
         }
-        let announcing = announce(
-            Arc::clone(&self.held),
-            Arc::clone(&self.plan),
-            Arc::clone(&self.announced),
-        );
+        let (held, plan) = (Arc::clone(&self.held), Arc::clone(&self.plan));
+        let announcing = announce(held, plan, Arc::clone(&self.announced));
         drop(self.tasks.spawn("announce", &self.held, announcing));
     }
 }
@@ -446,16 +442,6 @@ impl Lasting for Term {
 
     fn remaining(&self) -> Duration {
         Self::remaining(self)
-    }
-}
-
-impl fmt::Debug for Term {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Term")
-            .field("name", &self.name())
-            .field("token", &self.token())
-            .field("state", &self.held.state())
-            .finish_non_exhaustive()
     }
 }
 
@@ -495,12 +481,9 @@ async fn announce(held: Arc<Held>, plan: Arc<Plan>, announced: Arc<AtomicBool>) 
             Err(error) if error.is_transient() => client.pause(AGAIN).await,
             Err(error) => {
                 let event = TermEvent::NotAnnounced(error);
-                client.report_term(held.primitive().as_ref(), held.token(), event);
+                event.report(held.primitive().as_ref(), held.token());
                 return;
             }
         }
     }
 }
-
-/// The pause before a value is told again that could not be told.
-const AGAIN: Duration = Duration::from_secs(1);

@@ -3,7 +3,5 @@
 
 mod lock;
 mod scripts;
-mod waiters;
 
-pub use lock::{FairLock, FairLockGuard, fair_locks};
-pub use waiters::{Waiter, Waiters};
+pub use lock::{FairLock, FairLockGuard, Waiter, Waiters, fair_locks};

@@ -1,10 +1,12 @@
 //! The fence of data in Redis.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use redlatch_core::{
     Client, Error, ErrorKind, Token,
-    family::{About, Internals, Items, Key, Lease, Name, invalid, invalid_name, slot_of},
+    family::{
+        About, Internals, Items, Key, Lease, Name, invalid, invalid_name, report_fenced, slot_of,
+    },
     runtime::Value,
 };
 
@@ -53,9 +55,9 @@ use crate::{
 ///
 /// The server's user needs the right to write to the key itself, in addition to those for the
 /// prefix.
-#[doc(alias = "fencing token")]
-#[doc(alias = "compare and set")]
-#[derive(Clone)]
+#[doc(alias("fencing token", "compare and set"))]
+#[derive(Clone, Debug)]
+#[must_use = "nothing is written until a method is awaited"]
 pub struct Fence {
     client: Client,
     place: Result<Arc<Place>, Error>,
@@ -127,7 +129,6 @@ impl Fence {
     }
 
     /// Labels this handle's metrics and events with `class`. Keys are never used as labels.
-    #[must_use]
     pub fn class(mut self, class: &str) -> Self {
         self.class = class.into();
         self
@@ -155,7 +156,6 @@ impl Fence {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub const fn keep(mut self, life: Duration) -> Self {
         self.life = Some(life);
         self
@@ -191,10 +191,8 @@ impl Fence {
     /// After a drop, the write may be made or not. An unsent request is not sent. A sent request
     /// acts within 5 s, once, or never.
     pub async fn set(&self, token: Token, value: impl AsRef<[u8]>) -> Result<Fenced, Error> {
-        let value = value.as_ref();
-        self.write(token, Write::Set { value, ttl: None })
-            .await
-            .map(done)
+        let (value, ttl) = (value.as_ref(), None);
+        self.write(token, Write::Set { value, ttl }).await.map(done)
     }
 
     /// Sets the key to `value` for `ttl`: 1 ms to 365 days, else `InvalidOption`. The mark outlives
@@ -234,8 +232,7 @@ impl Fence {
                 "the value of the fence {key:?} has a ttl of {ttl:?}; it is 1 ms to 365 days"
             )));
         }
-        let value = value.as_ref();
-        let ttl = Some(ttl);
+        let (value, ttl) = (value.as_ref(), Some(ttl));
         self.write(token, Write::Set { value, ttl }).await.map(done)
     }
 
@@ -354,7 +351,7 @@ impl Fence {
             )));
         }
         let place = self.place()?;
-        if let Some(char) = script.foreign() {
+        if let Some(char) = script.body.chars().find(|char| !char.is_ascii()) {
             return Err(invalid(format!(
                 "the script for the fence {:?} has the character {char:?}; it has ASCII characters only, \
                  so write others as escapes or pass them as arguments",
@@ -501,21 +498,13 @@ impl Fence {
         let written = changed.map_err(|error| place.explain(error))?;
         if let Fenced::Refused { mark } = written {
             let (class, key) = (&self.class, place.data());
-            self.client.report_fenced("fence", class, key, token, mark);
+            report_fenced(class, key, token, mark);
         }
         Ok(written)
     }
 
     fn place(&self) -> Result<&Place, Error> {
         self.place.as_deref().map_err(Error::clone)
-    }
-}
-
-impl fmt::Debug for Fence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fence")
-            .field("key", &self.key())
-            .finish_non_exhaustive()
     }
 }
 

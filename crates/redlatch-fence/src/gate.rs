@@ -29,12 +29,8 @@ use crate::Fenced;
 /// assert_eq!(stock.read(|stock| *stock), 9);
 /// ```
 pub struct FenceGate<T> {
-    inner: Mutex<Gated<T>>,
-}
-
-struct Gated<T> {
-    mark: Token,
-    data: T,
+    /// The mark and the data.
+    inner: Mutex<(Token, T)>,
 }
 
 impl<T> FenceGate<T> {
@@ -49,10 +45,7 @@ impl<T> FenceGate<T> {
     /// ```
     pub const fn new(data: T) -> Self {
         Self {
-            inner: Mutex::new(Gated {
-                mark: Token::from_u64(0),
-                data,
-            }),
+            inner: Mutex::new((Token::from_u64(0), data)),
         }
     }
 
@@ -73,12 +66,12 @@ impl<T> FenceGate<T> {
     /// assert_eq!(number.written(), Some(1));
     /// ```
     pub fn write<R>(&self, token: Token, write: impl FnOnce(&mut T) -> R) -> Fenced<R> {
-        let mut inner = self.lock();
-        if token < inner.mark {
-            return Fenced::Refused { mark: inner.mark };
+        let (mark, data) = &mut *self.lock();
+        if token < *mark {
+            return Fenced::Refused { mark: *mark };
         }
-        inner.mark = token;
-        Fenced::Written(write(&mut inner.data))
+        *mark = token;
+        Fenced::Written(write(data))
     }
 
     /// Runs `read` on the data, without a token.
@@ -90,7 +83,7 @@ impl<T> FenceGate<T> {
     /// assert_eq!(stock.read(|left| *left), 10); // any caller may read
     /// ```
     pub fn read<R>(&self, read: impl FnOnce(&T) -> R) -> R {
-        read(&self.lock().data)
+        read(&self.lock().1)
     }
 
     /// Advances the mark to `token` and changes no data.
@@ -119,7 +112,7 @@ impl<T> FenceGate<T> {
     /// assert_eq!(stock.mark(), Token::from_u64(7)); // store the mark with the data
     /// ```
     pub fn mark(&self) -> Token {
-        self.lock().mark
+        self.lock().0
     }
 
     /// Returns the mark to its beginning. Any token may write then. See
@@ -135,7 +128,7 @@ impl<T> FenceGate<T> {
     /// assert!(stock.raise(Token::from_u64(1)).is_written());
     /// ```
     pub fn reset(&self) {
-        self.lock().mark = Token::from_u64(0);
+        self.lock().0 = Token::from_u64(0);
     }
 
     /// Returns the data.
@@ -152,12 +145,12 @@ impl<T> FenceGate<T> {
         self.inner
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner)
-            .data
+            .1
     }
 
     /// A panic in `write` leaves the data as a panic elsewhere in the process would: the mark is
     /// right, and the caller decides about the data.
-    fn lock(&self) -> MutexGuard<'_, Gated<T>> {
+    fn lock(&self) -> MutexGuard<'_, (Token, T)> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

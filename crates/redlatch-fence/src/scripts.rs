@@ -39,9 +39,9 @@ use crate::{Fenced, fence::Place};
 /// let take = FencedScript::new("return redis.call('DECRBY', KEYS[1], ARGV[1])");
 /// # assert_eq!(take, FencedScript::new("return redis.call('DECRBY', KEYS[1], ARGV[1])"));
 /// ```
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct FencedScript {
-    body: &'static str,
+    pub(crate) body: &'static str,
     pub(crate) script: &'static Script,
 }
 
@@ -74,23 +74,9 @@ impl FencedScript {
         }
         let script = kept_script(FENCE.eval.name, FENCE.eval(body));
         let body: &'static str = Box::leak(body.into());
-        known.insert(body, Self { body, script });
-        Self { body, script }
-    }
-
-    /// Returns the first character of the text that is not ASCII.
-    pub(crate) fn foreign(self) -> Option<char> {
-        self.body.chars().find(|char| !char.is_ascii())
+        *known.entry(body).or_insert(Self { body, script })
     }
 }
-
-impl PartialEq for FencedScript {
-    fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self.script, other.script)
-    }
-}
-
-impl Eq for FencedScript {}
 
 impl fmt::Debug for FencedScript {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -225,7 +211,7 @@ mod tests {
     use super::*;
 
     mod replies {
-        include!("../../redlatch-core/src/runtime/replies.rs");
+        include!("../../redlatch-core/src/runtime/tests/replies.rs");
     }
 
     #[test]

@@ -1,20 +1,16 @@
-//! The handle of a latch.
+//! The handle of a latch, and the builders that set a count or wait. Await a builder to run it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use redlatch_core::{
-    Client, Error, ErrorKind, Token,
+    Client, Error, ErrorKind, Token, WaitStrategy, awaited,
     family::{
-        Handle, Identity, Internals, Items, PhaseState, ScriptCall, Snapshot, Wait as HowLong,
-        Watched,
+        Handle, Identity, Internals, Items, Lease, PhaseState, ScriptCall, Snapshot,
+        Wait as HowLong, WatchOptions, Watched, invalid,
     },
 };
 
-use crate::{
-    CountDownAndWait, TrySetCount, Wait, WaitFor,
-    builders::Request,
-    scripts::{self, Counted, Looked},
-};
+use crate::scripts::{self, Counted, Looked};
 
 /// A countdown latch under one name, shared by all processes that use the same server and prefix.
 ///
@@ -56,15 +52,13 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
-#[doc(alias = "RCountDownLatch")]
-#[doc(alias = "getCountDownLatch")]
-#[doc(alias = "barrier")]
+#[doc(alias("RCountDownLatch", "getCountDownLatch", "barrier"))]
 #[derive(Clone, Debug)]
 pub struct CountDownLatch(Handle);
 
 /// The latch's implementation of the core's `Watched`.
 #[derive(Debug)]
-pub(crate) struct Latch(Identity);
+struct Latch(Identity);
 
 impl CountDownLatch {
     /// Creates a handle of the latch called `name`, as `Client::count_down_latch` does.
@@ -383,11 +377,11 @@ impl CountDownLatch {
         self.0.name()
     }
 
-    pub(crate) const fn client(&self) -> &Client {
+    const fn client(&self) -> &Client {
         self.0.client()
     }
 
-    pub(crate) fn latch(&self) -> Result<Latch, Error> {
+    fn latch(&self) -> Result<Latch, Error> {
         self.0.identity().map(Latch)
     }
 
@@ -400,7 +394,7 @@ impl CountDownLatch {
         }
     }
 
-    pub(crate) async fn counted(&self, n: u32) -> Result<Counted, Error> {
+    async fn counted(&self, n: u32) -> Result<Counted, Error> {
         let key = self.0.key()?;
         let call = |op: &_| scripts::count_down(key, op, n);
         self.0.change(call, scripts::counted).await
@@ -448,15 +442,6 @@ impl LatchInfo {
     }
 }
 
-impl Latch {
-    /// Returns the error of a wait without a deadline that has looked as often as it may.
-    pub(crate) fn too_many_looks(&self) -> Error {
-        let message =
-            "it was closed at each look that the wait strategy allows; allow more, or use wait_for";
-        Error::new(ErrorKind::TooManyAttempts, message).about(self.kind(), self.name())
-    }
-}
-
 impl Watched for Latch {
     fn kind(&self) -> &'static str {
         "latch"
@@ -496,3 +481,162 @@ impl Watched for Latch {
         Error::new(ErrorKind::Deleted, message).about(self.kind(), self.name())
     }
 }
+
+/// Sets the count of a latch. Await the builder. See
+/// [`CountDownLatch::try_set_count`](CountDownLatch::try_set_count).
+#[derive(Clone, Debug)]
+#[must_use = "nothing is set until this is awaited"]
+pub struct TrySetCount {
+    latch: Handle,
+    count: u32,
+    ttl: Option<Duration>,
+}
+
+impl TrySetCount {
+    /// Lets the latch expire after `ttl`, open or not: 1 s to 365 days, else `InvalidOption`.
+    /// Default: the latch stays until it is deleted.
+    ///
+    /// The time counts from the setting. A count-down does not change the end of the latch. A new
+    /// setting replaces the TTL. Waiters get `Deleted` when the latch expires.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// use std::time::Duration;
+    ///
+    /// let imported = client.count_down_latch("import:2026-11-28");
+    /// imported.try_set_count(3).ttl(Duration::from_secs(24 * 3600)).await?;
+    /// tokio::time::sleep(Duration::from_secs(25 * 3600)).await;
+    /// assert!(imported.info().await?.is_none(), "you need not delete the latch");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub const fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    async fn run(self) -> Result<bool, Error> {
+        if let Some(ttl) = self.ttl
+            && (ttl < MIN_TTL || ttl > Lease::MAX)
+        {
+            let message = "the ttl of a latch is out of bounds; it is 1 s to 365 days";
+            return Err(invalid(message));
+        }
+        let key = self.latch.key()?;
+        let call = |op: &_| scripts::set(key, op, self.count, self.ttl);
+        self.latch.change(call, scripts::was_set).await
+    }
+}
+
+/// What the builders of a wait do: a count-down, unless `n` is 0, and the wait.
+#[derive(Clone, Debug)]
+struct Request {
+    latch: CountDownLatch,
+    n: u32,
+    wait: HowLong,
+    strategy: Option<WaitStrategy>,
+}
+
+impl Request {
+    /// Returns true if the latch is open.
+    async fn run(&self) -> Result<bool, Error> {
+        let mut generation = None;
+        if self.n > 0 {
+            generation = match self.latch.counted(self.n).await? {
+                Counted::Left { left: 0, .. } => return Ok(true),
+                Counted::Left { generation, .. } => generation,
+                Counted::Deleted => return Err(self.latch.latch()?.gone()),
+                Counted::Unset => return Err(self.latch.latch()?.absent()),
+            };
+        }
+        let latch: Arc<dyn Watched> = Arc::new(self.latch.latch()?);
+        let options = WatchOptions {
+            phase: generation,
+            wait: self.wait,
+            strategy: self.strategy,
+        };
+        self.latch.client().watch(&latch, &options).await
+    }
+
+    async fn forever(&self) -> Result<(), Error> {
+        if self.run().await? {
+            return Ok(());
+        }
+        let message =
+            "it was closed at each look that the wait strategy allows; allow more, or use wait_for";
+        let error = Error::new(ErrorKind::TooManyAttempts, message);
+        self.latch.0.about(Err(error))
+    }
+}
+
+macro_rules! waits {
+    ($($builder:ident => $output:ty, $run:path;)*) => {$(
+        impl $builder {
+            /// Sets how to wait. Default: the client's,
+            /// [`ClientBuilder::wait_strategy`](redlatch_core::ClientBuilder::wait_strategy).
+            ///
+            /// ```
+            /// # #[tokio::main(flavor = "current_thread")]
+            /// # async fn main() -> Result<(), redlatch::Error> {
+            /// # tokio::time::pause();
+            /// # let client = redlatch::Client::embedded().await?;
+            /// use std::time::Duration;
+            /// use redlatch::{Backoff, WaitStrategy};
+            ///
+            /// let schema = client.count_down_latch("schema:v42");
+            /// # schema.try_set_count(0).await?;
+            /// // Ask every second, without a subscription.
+            /// let poll = WaitStrategy::Poll(Backoff::constant(Duration::from_secs(1)));
+            /// let open = schema.wait_for(Duration::from_secs(60)).strategy(poll).await?;
+            /// assert!(open);
+            /// # Ok(())
+            /// # }
+            /// ```
+            pub const fn strategy(mut self, strategy: WaitStrategy) -> Self {
+                self.0.strategy = Some(strategy);
+                self
+            }
+
+            async fn run(self) -> Result<$output, Error> {
+                $run(&self.0).await
+            }
+        }
+    )*};
+}
+
+/// A wait until the latch is open. Await the builder. See [`CountDownLatch::wait`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is waited for until this is awaited"]
+pub struct Wait(Request);
+
+/// A bounded wait until the latch is open. Await the builder. See [`CountDownLatch::wait_for`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is waited for until this is awaited"]
+pub struct WaitFor(Request);
+
+/// A count-down and the wait until the latch is open; await it. See
+/// [`CountDownLatch::count_down_and_wait`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is counted until this is awaited"]
+pub struct CountDownAndWait(Request);
+
+waits! {
+    Wait => (), Request::forever;
+    WaitFor => bool, Request::run;
+    CountDownAndWait => (), Request::forever;
+}
+
+awaited! {
+    /// True if this call set the count.
+    TrySetCount => bool;
+    Wait => ();
+    /// True if the latch is open.
+    WaitFor => bool;
+    CountDownAndWait => ();
+}
+
+/// Shortest TTL of a latch.
+const MIN_TTL: Duration = Duration::from_secs(1);

@@ -1,9 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
-mod builders;
 mod latch;
 mod scripts;
 
-pub use builders::{CountDownAndWait, TrySetCount, Wait, WaitFor};
-pub use latch::{CountDownLatch, LatchInfo};
+pub use latch::{CountDownAndWait, CountDownLatch, LatchInfo, TrySetCount, Wait, WaitFor};

@@ -37,7 +37,6 @@ pub(crate) fn count_down(key: &Key, op: &AttemptId, n: u32) -> ScriptCall {
 }
 
 /// The result of `latch/count_down.lua`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counted {
     /// It has counted. `generation` is known unless a later one has begun.
     Left { left: u32, generation: Option<u64> },
@@ -78,7 +77,6 @@ pub(crate) fn deleted(items: &Items<'_>) -> Result<bool, Error> {
 }
 
 /// The result of `latch/look.lua`.
-#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Looked {
     /// The states of the requested generations, in order.
     pub(crate) states: Vec<(u64, PhaseState)>,
@@ -141,7 +139,7 @@ mod tests {
     use super::*;
 
     mod replies {
-        include!("../../redlatch-core/src/runtime/replies.rs");
+        include!("../../redlatch-core/src/runtime/tests/replies.rs");
     }
 
     #[test]

@@ -10,14 +10,12 @@ use tokio::{select, sync::oneshot};
 
 use crate::{
     Admission, Pass, Refused,
-    limiter::Limiter,
     lines::{Asking, Batch, Call, Calls, Request, Turn, Until},
     rate::Terms,
     scripts::{self, Mark, Passed},
 };
 
 /// The answer to a call.
-#[derive(Debug)]
 pub(crate) enum Answer {
     Taken(Taken),
     Refused(Refused),
@@ -25,7 +23,6 @@ pub(crate) enum Answer {
 }
 
 /// A pass on its way to the caller. Dropping it gives the pass back.
-#[derive(Debug)]
 pub(crate) struct Taken {
     pass: Option<Pass>,
     /// The time until the pass counts, from the answer on.
@@ -41,12 +38,9 @@ impl Taken {
     pub(crate) fn refuse(self) -> Result<Admission, Error> {
         let (wait, pass) = (self.wait, self.pass.as_ref().ok_or_else(gone)?);
         // Nothing is given back without a mark.
-        let back = pass
-            .mark
-            .map_or(0, |_| pass.terms.rate.span(pass.terms.cost));
-        let debt = pass
-            .debt
-            .saturating_sub(u64::try_from(back).unwrap_or(u64::MAX));
+        let Terms { rate, cost } = pass.terms;
+        let back = pass.mark.map_or(0, |_| rate.span(cost));
+        let debt = pass.debt.saturating_sub(back);
         Ok(Admission::Refused(Refused::new(pass.terms, debt, wait)))
     }
 
@@ -71,11 +65,11 @@ pub(crate) fn gone() -> Error {
     Error::new(ErrorKind::Closed, why)
 }
 
+/// The receiver of an answer.
+pub(crate) type Reply = oneshot::Receiver<Result<Answer, Error>>;
+
 /// Creates a call, and the receiver of its answer.
-pub(crate) fn call(
-    request: Request,
-    since: Moment,
-) -> (Call, oneshot::Receiver<Result<Answer, Error>>) {
+pub(crate) fn call(request: Request, since: Moment) -> (Call, Reply) {
     let (caller, answer) = oneshot::channel();
     let call = Call {
         request,
@@ -86,10 +80,8 @@ pub(crate) fn call(
 }
 
 /// Returns what a call has got.
-pub(crate) fn received(
-    answer: Result<Result<Answer, Error>, oneshot::error::RecvError>,
-) -> Result<Answer, Error> {
-    answer.unwrap_or_else(|_| Err(gone()))
+pub(crate) async fn received(reply: Reply) -> Result<Answer, Error> {
+    reply.await.unwrap_or_else(|_| Err(gone()))
 }
 
 impl Answer {
@@ -102,20 +94,8 @@ impl Answer {
     }
 }
 
-impl Limiter {
-    /// Asks for the calls of a line in the background, until none is left.
-    pub(crate) fn start(&self, mut asking: Asking) {
-        let task = async move {
-            while let Some(batch) = asking.next() {
-                asking.ask(batch).await;
-            }
-        };
-        self.client.spawn("limit", Box::pin(task));
-    }
-}
-
 impl Asking {
-    async fn ask(&self, batch: Batch) {
+    pub(crate) async fn ask(&self, batch: Batch) {
         let Some((_, first)) = batch.calls.front() else {
             return;
         };
@@ -129,18 +109,16 @@ impl Asking {
                 };
                 let passes = batch.calls.len();
                 let call = |id: &_| scripts::acquire(&limiter.key, id, terms, passes, wait);
-                let passed = limiter.client.change(call, scripts::acquired).await;
-                passed.map(Some)
+                match limiter.client.change(call, scripts::acquired).await {
+                    Ok(passed) => return self.hand_out(batch, terms, &passed),
+                    Err(error) => Err(error),
+                }
             }
             Request::Settle(settlement) => {
                 let call = |id: &_| scripts::settle(&limiter.key, id, &settlement);
-                let settled = limiter.client.change(call, scripts::settled).await;
-                settled.map(|_| None)
+                limiter.client.change(call, scripts::settled).await
             }
         };
-        if let (Ok(Some(passed)), Request::Take { terms, .. }) = (&answered, request) {
-            return self.hand_out(batch, terms, passed);
-        }
         if let Err(error) = &answered {
             self.fail_rest(error);
         }
@@ -213,18 +191,6 @@ impl Asking {
             call.answer(Ok(Answer::Refused(refused)));
         }
     }
-
-    /// Fails the calls that have not asked for as long as the client's patience, behind a request
-    /// without an answer.
-    fn fail_rest(&self, error: &Error) {
-        let (ErrorKind::Unavailable | ErrorKind::OutcomeUnknown) = error.kind() else {
-            return;
-        };
-        let client = &self.limiter.client;
-        let since = client.now().before(client.patience());
-        let error = Error::new(ErrorKind::Unavailable, error.to_string());
-        self.fail_older(since, &error);
-    }
 }
 
 impl Pass {
@@ -236,6 +202,6 @@ impl Pass {
             since: limiter.client.now(),
             caller: None,
         };
-        Arc::clone(&limiter).ask_at_once(call);
+        limiter.ask_at_once(call);
     }
 }

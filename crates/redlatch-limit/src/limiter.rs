@@ -1,16 +1,16 @@
 //! The handle of a rate limiter.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, pin::pin, sync::Arc, time::Duration};
 
 use redlatch_core::{
     Client, Error, ErrorKind,
     family::{About, Internals, Key, Lease, Name, NameError, Rule, invalid_name},
 };
-use tokio::{select, sync::oneshot};
+use tokio::select;
 
 use crate::{
     Admission, Level, LimitInfo, Pass,
-    ask::{Answer, call, gone, received},
+    ask::{Answer, Reply, call, gone, received},
     lines::{Lines, Request, Until},
     rate::{Options, Terms},
     scripts::{self, Debt},
@@ -65,11 +65,9 @@ pub(crate) const KIND: &str = "limit";
 /// # Ok(())
 /// # }
 /// ```
-#[doc(alias = "RRateLimiter")]
-#[doc(alias = "getRateLimiter")]
-#[doc(alias = "throttle")]
-#[doc(alias = "GCRA")]
-#[derive(Clone)]
+#[doc(alias("RRateLimiter", "getRateLimiter", "throttle", "GCRA"))]
+#[derive(Clone, Debug)]
+#[must_use = "nothing passes until a method is awaited"]
 pub struct RateLimiter {
     limiter: Result<Arc<Limiter>, NameError>,
     options: Options,
@@ -105,7 +103,6 @@ impl RateLimiter {
     ///
     /// 1 to 2^53 - 1 tokens, per 1 µs to 365 days. Fractions of a µs are cut off. The rate is exact
     /// otherwise: `rate(3, 7 s)` gives 3,000,000 tokens in 7,000,000 s.
-    #[must_use]
     pub const fn rate(mut self, count: u64, per: Duration) -> Self {
         self.options.rate = Some((count, per));
         self
@@ -119,19 +116,17 @@ impl RateLimiter {
     /// Lets at most `tokens` pass at once, after a pause. Default: the count of the rate.
     ///
     /// 1 or more, and no more than the rate gives in 365 days.
-    #[must_use]
     pub const fn burst(mut self, tokens: u64) -> Self {
         self.options.burst = Some(tokens);
         self
     }
 
     /// Labels the metrics and events of this handle with `class`. Names are never used as labels.
-    #[must_use]
-    pub fn class(self, class: &str) -> Self {
-        self.with(|limiter| {
-            limiter.class = class.into();
-            Ok(())
-        })
+    pub fn class(mut self, class: &str) -> Self {
+        if let Ok(limiter) = &mut self.limiter {
+            Arc::make_mut(limiter).class = class.into();
+        }
+        self
     }
 
     /// Returns the limiter of `id` in the family of this name, with the same options. Its name is
@@ -147,21 +142,13 @@ impl RateLimiter {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn key(&self, id: impl fmt::Display) -> Self {
-        self.clone().with(|limiter| {
+        let limiter = self.limiter.clone().and_then(|mut limiter| {
             let name = Name::parse(&format!("{}:{id}", limiter.key.name()))?;
-            limiter.key = limiter.client.key(&name);
-            Ok(())
-        })
-    }
-
-    fn with(mut self, change: impl FnOnce(&mut Limiter) -> Result<(), NameError>) -> Self {
-        self.limiter = self.limiter.and_then(|mut limiter| {
-            change(Arc::make_mut(&mut limiter))?;
+            Arc::make_mut(&mut limiter).key = limiter.client.key(&name);
             Ok(limiter)
         });
-        self
+        Self { limiter, ..*self }
     }
 
     /// Takes `cost` tokens if they may pass now. Costs one command. Calls for one name that are
@@ -217,19 +204,14 @@ impl RateLimiter {
         cost: u64,
     ) -> Result<Vec<Admission>, Error> {
         let (family, _) = self.checked(cost)?;
-        let keys: Result<Vec<_>, _> = ids
-            .into_iter()
-            .map(|id| self.key(id).checked(cost))
-            .collect();
-        let keys = keys?;
+        let keys = ids.into_iter().map(|id| self.key(id).checked(cost));
+        let keys = keys.collect::<Result<Vec<_>, _>>()?;
         let all = async {
-            let asked = keys
-                .iter()
-                .map(|(limiter, terms)| limiter.ask(*terms, Until::Now));
-            let asked: Vec<_> = asked.collect();
+            let ask = |(limiter, terms): &(Arc<Limiter>, Terms)| limiter.ask(*terms, Until::Now);
+            let asked: Vec<_> = keys.iter().map(ask).collect();
             let mut answers = Vec::with_capacity(asked.len());
             for answer in asked {
-                answers.push(received(answer.await)?);
+                answers.push(received(answer).await?);
             }
             answers.into_iter().map(Answer::admission).collect()
         };
@@ -334,7 +316,7 @@ impl RateLimiter {
     pub async fn reserve(&self, cost: u64) -> Result<(Pass, Duration), Error> {
         let (limiter, terms) = self.checked(cost)?;
         let reserved = async {
-            match received(limiter.ask(terms, Until::Whenever).await)? {
+            match received(limiter.ask(terms, Until::Whenever)).await? {
                 Answer::Taken(taken) => {
                     let wait = taken.wait;
                     Ok((taken.keep()?, wait))
@@ -439,18 +421,14 @@ impl Limiter {
     }
 
     /// Asks as soon as possible.
-    fn ask(
-        self: &Arc<Self>,
-        terms: Terms,
-        until: Until,
-    ) -> oneshot::Receiver<Result<Answer, Error>> {
+    fn ask(self: &Arc<Self>, terms: Terms, until: Until) -> Reply {
         let (call, answer) = call(Request::Take { terms, until }, self.client.now());
         self.ask_at_once(call);
         answer
     }
 
     async fn try_acquire(self: &Arc<Self>, terms: Terms) -> Result<Admission, Error> {
-        received(self.ask(terms, Until::Now).await)?.admission()
+        received(self.ask(terms, Until::Now)).await?.admission()
     }
 
     /// Asks in turn, and waits until the pass counts.
@@ -460,7 +438,8 @@ impl Limiter {
         wait: Option<Duration>,
     ) -> Result<Admission, Error> {
         let until = wait.map_or(Until::Whenever, |wait| Until::At(self.client.now() + wait));
-        let (call, mut answer) = call(Request::Take { terms, until }, self.client.now());
+        let (call, answer) = call(Request::Take { terms, until }, self.client.now());
+        let mut answer = pin!(received(answer));
         let place = self.ask_in_turn(call);
         let late = self.client.pause(wait.unwrap_or(Lease::MAX));
         let answered = select! {
@@ -473,7 +452,7 @@ impl Limiter {
                 answer.await
             }
         };
-        let taken = match received(answered)? {
+        let taken = match answered? {
             Answer::Taken(taken) => taken,
             other => return other.admission(),
         };
@@ -506,13 +485,5 @@ impl Limiter {
 impl fmt::Debug for Limiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.key.name())
-    }
-}
-
-impl fmt::Debug for RateLimiter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RateLimiter")
-            .field("name", &self.name())
-            .finish_non_exhaustive()
     }
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use redlatch_core::{
-    Error, Moment,
+    Error, ErrorKind, Moment,
     family::{Internals, Key, Rule},
 };
 use tokio::sync::oneshot;
@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// The lines that have calls.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Lines {
     table: Mutex<BTreeMap<Key, Line>>,
     /// The waiters that have come so far, of all lines: a line may end while a waiter that was
@@ -35,7 +35,7 @@ pub(crate) struct Lines {
 pub(crate) type Calls = VecDeque<(u64, Call)>;
 
 /// The calls for one key.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Line {
     /// Those that ask as soon as possible.
     at_once: Calls,
@@ -50,7 +50,6 @@ struct Line {
 }
 
 /// A call and the caller that expects its answer.
-#[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) request: Request,
     /// When it came.
@@ -85,25 +84,21 @@ pub(crate) enum Until {
 }
 
 /// The calls of one request, all of them equal but for the time, and the turn if they have waited.
-#[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) calls: Calls,
     pub(crate) turn: Option<Turn>,
 }
 
 /// The turn of the waiters in front. Dropping it passes the turn on.
-#[derive(Debug)]
 pub(crate) struct Turn(Arc<Limiter>);
 
 /// The place of a waiter. Dropping it removes the waiter.
-#[derive(Debug)]
 pub(crate) struct Place {
     limiter: Arc<Limiter>,
     arrival: u64,
 }
 
 /// The task that asks for the calls of a line. Dropping it fails all calls that are left.
-#[derive(Debug)]
 pub(crate) struct Asking {
     pub(crate) limiter: Arc<Limiter>,
     /// Whether it has found no call, so that the next call starts another task.
@@ -147,10 +142,18 @@ impl Limiter {
         }
         drop(lines);
         if starts {
-            self.start(Asking {
-                limiter: Arc::clone(self),
+            let limiter = Arc::clone(self);
+            let mut asking = Asking {
+                limiter,
                 ended: false,
-            });
+            };
+            // The calls of the line are asked for in the background, until none is left.
+            let task = async move {
+                while let Some(batch) = asking.next() {
+                    asking.ask(batch).await;
+                }
+            };
+            self.client.spawn("limit", Box::pin(task));
         }
         result
     }
@@ -250,7 +253,7 @@ fn joins(batch: &Calls, call: &Call) -> bool {
 
 impl Asking {
     /// Returns the calls that go next. `None` if there are none, which ends the task.
-    pub(crate) fn next(&mut self) -> Option<Batch> {
+    fn next(&mut self) -> Option<Batch> {
         let limiter = &self.limiter;
         let mut lines = limiter.lines.table();
         let line = lines.get_mut(&limiter.key)?;
@@ -285,8 +288,15 @@ impl Asking {
         })
     }
 
-    /// Fails the calls that are no younger than `since` and have not asked.
-    pub(crate) fn fail_older(&self, since: Moment, error: &Error) {
+    /// Fails the calls that have not asked for as long as the client's patience, behind a request
+    /// without an answer.
+    pub(crate) fn fail_rest(&self, error: &Error) {
+        let (ErrorKind::Unavailable | ErrorKind::OutcomeUnknown) = error.kind() else {
+            return;
+        };
+        let client = &self.limiter.client;
+        let since = client.now().before(client.patience());
+        let error = Error::new(ErrorKind::Unavailable, error.to_string());
         let failed = self.limiter.change_line(|line| {
             let mut failed = Calls::new();
             for calls in [&mut line.at_once, &mut line.waiting] {

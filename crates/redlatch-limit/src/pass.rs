@@ -136,7 +136,7 @@ impl Pass {
         limiter.client.check_process().about(of, name)?;
         let (call, answer) = call(request, limiter.client.now());
         limiter.ask_at_once(call);
-        received(answer.await).map(drop).about(of, name)
+        received(answer).await.map(drop).about(of, name)
     }
 
     /// Returns the request that sets the cost to `actual`.

@@ -33,7 +33,7 @@ impl Options {
     /// Checks the options. Without a burst, it is the count of the rate.
     pub(crate) fn rate(self) -> Result<Rate, Error> {
         let (count, per) = self.rate.ok_or_else(|| invalid("set its rate"))?;
-        let period = u64::try_from(per.as_micros()).unwrap_or(u64::MAX);
+        let period = saturated(per.as_micros());
         if count == 0 || count >= 1 << 53 || period == 0 || per > Lease::MAX {
             return Err(invalid(
                 "its rate is out of bounds: 1 to 2^53 - 1 tokens, per 1 µs to 365 days",
@@ -49,7 +49,7 @@ impl Options {
         };
         // Scripts count with the 53 bits of floats.
         let parts = u128::from(burst) * u128::from(count);
-        if burst == 0 || parts >= 1 << 53 || rate.span(burst) > Lease::MAX.as_micros() {
+        if burst == 0 || parts >= 1 << 53 || u128::from(rate.span(burst)) > Lease::MAX.as_micros() {
             let most = (((1 << 53) - 1) / u128::from(count))
                 .min(Lease::MAX.as_micros() * u128::from(count) / u128::from(period));
             return Err(invalid(format!(
@@ -75,14 +75,15 @@ impl Rate {
     }
 
     /// Returns the µs in which `tokens` are paid, rounded down.
-    pub(crate) const fn span(&self, tokens: u64) -> u128 {
-        tokens as u128 * self.period as u128 / self.count as u128
+    pub(crate) fn span(&self, tokens: u64) -> u64 {
+        let parts = u128::from(tokens) * u128::from(self.period);
+        saturated(parts / u128::from(self.count))
     }
 
     /// Returns the µs in which `tokens` are paid, rounded up.
     pub(crate) fn time(&self, tokens: u64) -> u64 {
         let parts = u128::from(tokens) * u128::from(self.period);
-        u64::try_from(parts.div_ceil(self.count.into())).unwrap_or(u64::MAX)
+        saturated(parts.div_ceil(self.count.into()))
     }
 
     /// Returns the tokens that are paid in `debt` µs, rounded up. A debt is itself rounded up to
@@ -92,7 +93,7 @@ impl Rate {
             return 0;
         };
         let parts = u128::from(whole) * u128::from(self.count);
-        u64::try_from(parts / u128::from(self.period) + 1).unwrap_or(u64::MAX)
+        saturated(parts / u128::from(self.period) + 1)
     }
 
     /// Returns the tokens that pass at once, with a debt in µs.
@@ -102,9 +103,13 @@ impl Rate {
 
     /// Returns the time until `cost` passes, with a debt in µs.
     pub(crate) fn retry_after(&self, debt: u64, cost: u64) -> Duration {
-        let room = u64::try_from(self.span(self.burst - cost)).unwrap_or(u64::MAX);
+        let room = self.span(self.burst - cost);
         Duration::from_micros(debt.saturating_sub(room))
     }
+}
+
+fn saturated(number: u128) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
 }
 
 const fn common_divisor(mut a: u64, mut b: u64) -> u64 {

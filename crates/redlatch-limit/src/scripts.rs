@@ -17,7 +17,6 @@ use crate::{
 pub(crate) const MOST_PASSES: usize = 64;
 
 /// The reply of `limit/acquire.lua`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Passed {
     pub(crate) passes: usize,
     /// The time until they count. Without one, the time until one may be taken.
@@ -162,7 +161,7 @@ mod tests {
     use super::*;
 
     mod replies {
-        include!("../../redlatch-core/src/runtime/replies.rs");
+        include!("../../redlatch-core/src/runtime/tests/replies.rs");
     }
 
     #[test]

@@ -5,9 +5,7 @@ mod guard;
 mod members;
 mod multi;
 mod red;
-mod red_guard;
 
-pub use guard::MultiGuard;
+pub use guard::{MultiGuard, NodeOutcome, NodeOutcomes, RedGuard};
 pub use multi::MultiLock;
 pub use red::{RedLock, RedLockBuilder};
-pub use red_guard::{NodeOutcome, NodeOutcomes, RedGuard};

@@ -52,8 +52,7 @@ use crate::{MultiGuard, members::Members};
 /// # Ok(())
 /// # }
 /// ```
-#[doc(alias = "RedissonMultiLock")]
-#[doc(alias = "getMultiLock")]
+#[doc(alias("RedissonMultiLock", "getMultiLock"))]
 #[derive(Clone, Debug)]
 pub struct MultiLock {
     members: Result<Arc<Members>, Error>,
@@ -221,8 +220,8 @@ enum Taken {
 impl Members {
     async fn take(&self, options: AcquireOptions) -> Result<Option<MultiGuard>, Error> {
         let owners = Owners::resolve(self, &options.owner)?;
-        let deadline = Deadline::of(self, options.wait);
         let client = self.first().client();
+        let deadline = Deadline::of(client, options.wait);
         let mut losses = Losses::new(client);
         loop {
             let taking = self.take_in_turn(&options, &owners, &deadline);
@@ -422,8 +421,9 @@ impl<'a> Losses<'a> {
     }
 }
 
-/// The pause before the members are acquired again, after the loss of one.
-const AGAIN: Backoff = Backoff::exponential(Duration::from_millis(10), Duration::from_millis(500));
+/// The pause before members are acquired again, after the loss of one, and nodes after an attempt.
+pub(crate) const AGAIN: Backoff =
+    Backoff::exponential(Duration::from_millis(10), Duration::from_millis(500));
 
 fn unanswered() -> Error {
     let message = "the server of a member did not answer in time";
@@ -431,7 +431,6 @@ fn unanswered() -> Error {
 }
 
 /// One owner per client, for all its members.
-#[derive(Debug)]
 struct Owners(Vec<Owner>);
 
 impl Owners {
@@ -460,22 +459,19 @@ impl Owners {
 
     fn of(&self, member: &Member) -> OwnerChoice {
         let id = member.client().id();
-        let owner = self.0.iter().find(|owner| owner.client() == id);
-        owner.map_or(OwnerChoice::Fresh, |owner| {
-            OwnerChoice::Given(owner.clone())
-        })
+        let owner = self.0.iter().find(|owner| owner.client() == id).cloned();
+        owner.map_or(OwnerChoice::Fresh, OwnerChoice::Given)
     }
 }
 
 /// The end of the time for all members together, by the clock of the first one's client.
-struct Deadline<'a> {
+pub(crate) struct Deadline<'a> {
     client: &'a Client,
-    until: Option<Moment>,
+    pub(crate) until: Option<Moment>,
 }
 
 impl<'a> Deadline<'a> {
-    fn of(members: &'a Members, wait: Wait) -> Self {
-        let client = members.first().client();
+    pub(crate) fn of(client: &'a Client, wait: Wait) -> Self {
         let until = match wait {
             Wait::For(span) => Some(client.now() + span),
             _ => None,
@@ -483,7 +479,7 @@ impl<'a> Deadline<'a> {
         Self { client, until }
     }
 
-    fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.until.is_some_and(|until| self.client.now() >= until)
     }
 

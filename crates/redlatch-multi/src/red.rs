@@ -14,7 +14,10 @@ use redlatch_core::{
     runtime::BoxFuture,
 };
 
-use crate::{NodeOutcome, NodeOutcomes, RedGuard};
+use crate::{
+    NodeOutcome, NodeOutcomes, RedGuard,
+    multi::{AGAIN, Deadline},
+};
 
 /// A lock over a majority of independent servers.
 ///
@@ -40,10 +43,7 @@ use crate::{NodeOutcome, NodeOutcomes, RedGuard};
 /// per attempt. The [project's page on red-lock][page] discusses the published criticism.
 ///
 /// [page]: https://github.com/redlatch/redlatch/blob/main/docs/book/src/explanation/red-lock.md
-#[doc(alias = "redlock")]
-#[doc(alias = "RedissonRedLock")]
-#[doc(alias = "getRedLock")]
-#[doc(alias = "quorum")]
+#[doc(alias("redlock", "RedissonRedLock", "getRedLock", "quorum"))]
 #[derive(Clone, Debug)]
 pub struct RedLock(Result<Arc<Red>, Error>);
 
@@ -84,7 +84,17 @@ impl RedLock {
     /// # }
     /// ```
     pub fn builder(nodes: &[&dyn Lockable]) -> RedLockBuilder {
-        RedLockBuilder::new(nodes)
+        RedLockBuilder {
+            nodes: nodes.iter().map(|node| node.member()).collect(),
+            red: Red {
+                nodes: Vec::new(),
+                quorum: majority(nodes.len()),
+                node_timeout: None,
+                backoff: AGAIN.jitter(Jitter::Full),
+                durable: false,
+                longest: None,
+            },
+        }
     }
 
     /// Acquires on a quorum of nodes, and waits until a quorum grants the lock. Await the returned
@@ -201,6 +211,7 @@ impl RedLock {
 
 /// Builds a [`RedLock`].
 #[derive(Clone, Debug)]
+#[must_use = "nothing is built until `build` is called"]
 pub struct RedLockBuilder {
     nodes: Result<Vec<Member>, Error>,
     /// The lock without its nodes.
@@ -208,21 +219,6 @@ pub struct RedLockBuilder {
 }
 
 impl RedLockBuilder {
-    fn new(nodes: &[&dyn Lockable]) -> Self {
-        let backoff = Backoff::exponential(Duration::from_millis(10), Duration::from_millis(500));
-        Self {
-            nodes: nodes.iter().map(|node| node.member()).collect(),
-            red: Red {
-                nodes: Vec::new(),
-                quorum: majority(nodes.len()),
-                node_timeout: None,
-                backoff: backoff.jitter(Jitter::Full),
-                durable: false,
-                longest: None,
-            },
-        }
-    }
-
     /// Sets the quorum: more than half of the nodes, at most all. Default: the smallest majority.
     ///
     /// ```
@@ -240,7 +236,6 @@ impl RedLockBuilder {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub const fn quorum(mut self, quorum: usize) -> Self {
         self.red.quorum = quorum;
         self
@@ -267,7 +262,6 @@ impl RedLockBuilder {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub const fn node_timeout(mut self, timeout: Duration) -> Self {
         self.red.node_timeout = Some(timeout);
         self
@@ -293,7 +287,6 @@ impl RedLockBuilder {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub const fn backoff(mut self, backoff: Backoff) -> Self {
         self.red.backoff = backoff;
         self
@@ -318,7 +311,6 @@ impl RedLockBuilder {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub const fn durable_nodes(mut self) -> Self {
         self.red.durable = true;
         self
@@ -349,7 +341,6 @@ impl RedLockBuilder {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub const fn longest_lease(mut self, lease: Duration) -> Self {
         self.red.longest = Some(lease);
         self
@@ -452,25 +443,20 @@ impl Red {
             let message = format!("the red-lock is set up for leases of {longest:?} at most");
             return Err(Error::new(ErrorKind::InvalidLease, message));
         }
-        let started = client.now();
-        let deadline = match options.wait {
-            Wait::For(wait) => Some(started + wait),
-            _ => None,
-        };
+        let deadline = Deadline::of(client, options.wait);
         let backoff = match options.strategy {
             Some(WaitStrategy::Poll(backoff)) => backoff,
             _ => self.backoff,
         };
-        let (mut served, mut busy) = (started, false);
+        let (mut served, mut busy) = (client.now(), false);
         for attempts in 1.. {
             let began = client.now();
-            let attempt = self.attempt(options, client, deadline).await;
+            let attempt = self.attempt(options, client, deadline.until).await;
             let now = client.now();
-            let hurried =
-                deadline.is_some_and(|deadline| deadline - began < self.time_per_node(options));
-            let over = options.wait == Wait::Never
-                || deadline.is_some_and(|deadline| now >= deadline)
-                || backoff.is_exhausted(attempts);
+            let hurried = |until: Moment| until - began < self.time_per_node(options);
+            let hurried = deadline.until.is_some_and(hurried);
+            let over =
+                options.wait == Wait::Never || deadline.is_over() || backoff.is_exhausted(attempts);
             match attempt {
                 Attempt::Granted(guard) => {
                     if let Some(note) = &options.note {
@@ -492,7 +478,7 @@ impl Red {
                 Attempt::Unserved(_) => {}
             }
             let pause = backoff.delay(attempts, client.random());
-            let left = deadline.map_or(pause, |deadline| deadline - now);
+            let left = deadline.until.map_or(pause, |until| until - now);
             self.open_client().pause(pause.min(left)).await;
         }
         Ok(None)
@@ -515,7 +501,8 @@ impl Red {
         let mut asked: FuturesUnordered<_> = asked
             .map(|(at, node)| async move { (at, self.ask(node, options).await) })
             .collect();
-        let mut outcomes = vec![NodeOutcome::NotAwaited; self.nodes.len()];
+        let mut outcomes = vec![None; self.nodes.len()];
+        let mut unanswered = NodeOutcome::NotAwaited;
         let mut granted: Vec<(usize, Held)> = Vec::new();
         let mut refused = 0;
         // Without a possible majority, a wait is pointless.
@@ -526,7 +513,7 @@ impl Red {
                 // The client of the pause was closed.
                 Either::Right(_) if client.now() < until => continue,
                 Either::Right(_) => {
-                    late(&mut outcomes);
+                    unanswered = NodeOutcome::Late;
                     break;
                 }
                 Either::Left((None, _)) => break,
@@ -534,12 +521,12 @@ impl Red {
             };
             match answer {
                 (at, Ok(held)) => {
-                    outcomes[at] = NodeOutcome::Granted;
+                    outcomes[at] = Some(NodeOutcome::Granted);
                     granted.push((at, held));
                 }
                 (at, Err(outcome)) => {
                     refused += 1;
-                    outcomes[at] = outcome;
+                    outcomes[at] = Some(outcome);
                 }
             }
             if granted.len() == self.enough(Rule::NeedQuorum) {
@@ -549,6 +536,8 @@ impl Red {
         }
         // Unanswered requests are undone from here on.
         drop(asked);
+        let outcome = |answer: Option<_>| answer.unwrap_or_else(|| unanswered.clone());
+        let outcomes = outcomes.into_iter().map(outcome).collect();
         self.judge(granted, outcomes, options)
     }
 
@@ -656,15 +645,6 @@ impl Red {
     fn lease(&self, options: &AcquireOptions) -> Lease {
         let default = || self.nodes[0].client().default_lease();
         options.lease.unwrap_or_else(default)
-    }
-}
-
-/// The time of the silent nodes is over.
-fn late(outcomes: &mut [NodeOutcome]) {
-    for outcome in outcomes {
-        if let NodeOutcome::NotAwaited = outcome {
-            *outcome = NodeOutcome::Late;
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! of the server's clock.
 
 use std::{
+    iter,
     ops::ControlFlow::{self, Break, Continue},
     time::Duration,
 };
@@ -105,9 +106,7 @@ fn keyed(key: &str, rules: &Rules, view: &View) -> Decision {
     if let Some(record) = known.filter(|known| known.outcome == JobOutcome::Done) {
         return Break(Done(record.clone(), None));
     }
-    if let Some(holder) = view.holder() {
-        return Break(UnderWay(holder));
-    }
+    view.free()?;
     match known {
         Some(record) if u64::from(record.attempt) >= rules.limit => {
             let record = view.last_of(&slot).unwrap_or_else(|| record.clone());
@@ -133,9 +132,7 @@ fn after_gap(gap: u64, rules: &Rules, view: &View) -> Decision {
             (Some(_), None) => fresh(due),
         };
     };
-    if let Some(holder) = view.holder() {
-        return Break(UnderWay(holder));
-    }
+    view.free()?;
     let slot = Slot::at(open);
     let last = view.last_of(&slot);
     if view.may_run(open, attempts, rules) {
@@ -166,7 +163,6 @@ fn in_time(schedule: &Schedule, rules: &Rules, view: &View) -> Decision {
             return attempt(schedule, rules, view, slot, present);
         }
     }
-    let next = || schedule.next(present.max(view.now));
     if let Some(record) = view.success.as_ref().filter(|_| view.is_done(present)) {
         let done = record.slot.millis().unwrap_or(present);
         return Break(Done(record.clone(), schedule.next(done.max(view.now))));
@@ -176,7 +172,7 @@ fn in_time(schedule: &Schedule, rules: &Rules, view: &View) -> Decision {
         let slot = Slot::at(present);
         let record = view.last_of(&slot).or_else(|| view.last.clone());
         let record = record.unwrap_or_else(|| unknown(&slot, attempts));
-        return Break(Exhausted(record, next()));
+        return Break(Exhausted(record, schedule.next(present.max(view.now))));
     }
     attempt(schedule, rules, view, present, present)
 }
@@ -188,24 +184,18 @@ fn missed(schedule: &Schedule, rules: &Rules, view: &View, present: u64) -> Vec<
     let Some(since) = view.last_done().map(|done| done + 1).or(oldest) else {
         return Vec::new();
     };
-    let mut slots = Vec::new();
-    let mut slot = present;
-    while rules.at.is_none() && slots.len() < rules.catch_up as usize {
-        match slot.checked_sub(1).and_then(|time| schedule.floor(time)) {
-            Some(earlier) if earlier >= since => slot = earlier,
-            _ => break,
-        }
-        slots.push(slot);
-    }
-    slots.reverse();
-    slots
+    let most = rules.at.map_or(rules.catch_up, |_| 0) as usize;
+    let earlier = |slot: &u64| schedule.floor(slot.checked_sub(1)?);
+    let slots = iter::successors(Some(present), earlier).skip(1);
+    let missed = slots.take(most).take_while(|&slot| slot >= since);
+    let mut missed: Vec<_> = missed.collect();
+    missed.reverse();
+    missed
 }
 
 /// Claims a slot that may run, unless another run or a pause is in the way.
 fn attempt(schedule: &Schedule, rules: &Rules, view: &View, millis: u64, present: u64) -> Decision {
-    if let Some(holder) = view.holder() {
-        return Break(UnderWay(holder));
-    }
+    view.free()?;
     let slot = Slot::at(millis);
     if let Some(due) = view.paused(view.last_of(&slot).as_ref(), rules) {
         // The next slot takes the place of this one.
@@ -253,6 +243,12 @@ impl View {
             remaining: Duration::from_millis(claim.ends - self.now),
             ..claim.holder.clone()
         })
+    }
+
+    /// Breaks if a run is under way.
+    fn free(&self) -> ControlFlow<Standing> {
+        let holder = self.holder().map(UnderWay);
+        holder.map_or(Continue(()), Break)
     }
 
     /// Returns the last run that is not under way: a claim that has run out, or a run on record.

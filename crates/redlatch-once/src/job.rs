@@ -14,10 +14,10 @@ use redlatch_core::{
 use crate::{
     JobHolder, JobRecord, JobRun, Once, Slot,
     decide::View,
-    options::{Given, Options, Plan},
+    options::{self, Options, Plan},
     run,
-    scripts::{self, Reset},
-    serve,
+    schedule::Schedule,
+    scripts,
     slot::millis,
 };
 
@@ -68,11 +68,9 @@ pub(crate) const LOOKS: u32 = 100;
 /// # Ok(())
 /// # }
 /// ```
-#[doc(alias = "cron")]
-#[doc(alias = "scheduler")]
-#[doc(alias = "idempotency")]
-#[doc(alias = "run once")]
-#[derive(Clone)]
+#[doc(alias("cron", "scheduler", "idempotency", "run once"))]
+#[derive(Clone, Debug)]
+#[must_use = "nothing runs until `run` or `serve` is awaited"]
 pub struct Job {
     pub(crate) handle: Handle,
     options: Options,
@@ -89,7 +87,6 @@ impl Job {
 
     /// Labels the metrics and events of this handle with `class`, for example with the purpose of
     /// the job. Names are never used as labels.
-    #[must_use]
     pub fn class(mut self, class: &str) -> Self {
         self.handle = self.handle.class(class);
         self
@@ -120,9 +117,10 @@ impl Job {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn every(mut self, period: Duration) -> Self {
-        self.options.set("every", Given::Every(period));
+        let period = options::span("period", period);
+        let every = period.map(|period| Schedule::Every { period, offset: 0 });
+        self.options.set("every", every);
         self
     }
 
@@ -144,7 +142,6 @@ impl Job {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn offset(mut self, offset: Duration) -> Self {
         self.options.offset = Some(offset);
         self
@@ -168,9 +165,9 @@ impl Job {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn gap(mut self, gap: Duration) -> Self {
-        self.options.set("gap", Given::Gap(gap));
+        let gap = options::span("gap", gap).map(Schedule::Gap);
+        self.options.set("gap", gap);
         self
     }
 
@@ -195,9 +192,8 @@ impl Job {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn slot(mut self, key: &str) -> Self {
-        self.options.set("slot", Given::Slot(key.to_owned()));
+        self.options.set("slot", options::keyed(key));
         self
     }
 
@@ -223,14 +219,11 @@ impl Job {
     /// A slot is an instant. If you move a daily job from 3:00 to 5:00 at noon, today's 5:00 is a
     /// new slot, and the job runs once more today.
     #[cfg(feature = "cron")]
-    #[must_use]
     pub fn cron(mut self, expression: &str, zone: &str) -> Self {
-        match crate::cron::Cron::parse(expression, zone) {
-            Ok(cron) => self
-                .options
-                .set("cron", Given::Cron(std::sync::Arc::new(cron))),
-            Err(fault) => self.options.wrong(format!("cannot be scheduled: {fault}")),
-        }
+        let cron = crate::cron::Cron::parse(expression, zone)
+            .map(|cron| Schedule::Cron(cron.into()))
+            .map_err(|fault| format!("cannot be scheduled: {fault}"));
+        self.options.set("cron", cron);
         self
     }
 
@@ -265,7 +258,6 @@ impl Job {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn at(mut self, instant: SystemTime) -> Self {
         match instant.duration_since(UNIX_EPOCH) {
             Ok(_) => self.options.at = Some(millis(instant)),
@@ -293,7 +285,6 @@ impl Job {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn retries(mut self, retries: u32) -> Self {
         self.options.retries = Some(retries);
         self
@@ -317,7 +308,6 @@ impl Job {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn retry_pause(mut self, pause: Duration) -> Self {
         self.options.retry_pause = Some(pause);
         self
@@ -345,7 +335,6 @@ impl Job {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn catch_up(mut self, slots: u32) -> Self {
         self.options.catch_up = slots;
         self
@@ -373,7 +362,6 @@ impl Job {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn keep(mut self, keep: Duration) -> Self {
         self.options.keep = Some(keep);
         self
@@ -398,7 +386,6 @@ impl Job {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn max_run(mut self, max_run: Duration) -> Self {
         self.options.max_run = Some(max_run);
         self
@@ -422,7 +409,6 @@ impl Job {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.options.lease = Some(lease);
         self
@@ -549,7 +535,7 @@ impl Job {
         F: AsyncFnMut(&JobRun) -> Result<(), E>,
         E: fmt::Display,
     {
-        serve::serve(self.clone(), work)
+        run::serve(self.clone(), work)
     }
 
     /// Returns the last run that has ended: its slot, process, times and outcome. Returns `None` if
@@ -655,10 +641,8 @@ impl Job {
         for _ in 0..LOOKS {
             let view = self.look(None).await?;
             let call = |op: &_| scripts::reset(key, op, &view);
-            match self.handle.change(call, scripts::was_reset).await? {
-                Reset::Done => return Ok(true),
-                Reset::Unset => return Ok(false),
-                Reset::Moved => {}
+            if let Some(reset) = self.handle.change(call, scripts::was_reset).await? {
+                return Ok(reset);
             }
         }
         Err(self.changing())
@@ -684,16 +668,5 @@ impl Job {
 
     pub(crate) fn plan(&self) -> Result<Plan, Error> {
         self.options.check(self.handle.key()?.name())
-    }
-}
-
-impl fmt::Debug for Job {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let schedule = self.options.schedule.as_ref().map(|(_, given)| given);
-        f.debug_struct("Job")
-            .field("name", &self.name())
-            .field("schedule", &schedule)
-            .field("retries", &self.options.retries())
-            .finish_non_exhaustive()
     }
 }

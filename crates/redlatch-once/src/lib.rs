@@ -7,16 +7,13 @@ mod cron;
 mod decide;
 mod job;
 mod options;
-mod outcome;
 mod record;
 mod run;
 mod schedule;
 mod scripts;
-mod serve;
 mod slot;
 
 pub use job::Job;
-pub use outcome::{JobError, Once};
-pub use record::{JobHolder, JobOutcome, JobRecord};
+pub use record::{JobError, JobHolder, JobOutcome, JobRecord, Once};
 pub use run::JobRun;
 pub use slot::Slot;

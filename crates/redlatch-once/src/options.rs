@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redlatch_core::{
     Error, ErrorKind,
-    family::{Lease, LeaseError, invalid},
+    family::{Lease, LeaseError, invalid, millis},
 };
 
 use crate::{decide::Rules, schedule::Schedule};
@@ -35,7 +35,7 @@ const RECORDS: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
     /// The schedule, and the method that has set it.
-    pub(crate) schedule: Option<(&'static str, Given)>,
+    pub(crate) schedule: Option<(&'static str, Schedule)>,
     pub(crate) offset: Option<Duration>,
     /// The error of the first invalid option.
     pub(crate) fault: Option<String>,
@@ -49,35 +49,27 @@ pub(crate) struct Options {
     pub(crate) lease: Option<Duration>,
 }
 
-/// The schedule as the caller gave it.
-#[derive(Clone, Debug)]
-pub(crate) enum Given {
-    Every(Duration),
-    Gap(Duration),
-    Slot(String),
-    #[cfg(feature = "cron")]
-    Cron(std::sync::Arc<crate::cron::Cron>),
-}
-
 /// The options, checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) schedule: Schedule,
     /// The rules for a caller that waits between attempts.
     pub(crate) rules: Rules,
-    pub(crate) keep: Duration,
+    /// How long a keyed slot is remembered; `None` for slots of time.
+    pub(crate) keep: Option<Duration>,
     pub(crate) max_run: Option<Duration>,
     pub(crate) lease: Option<Lease>,
 }
 
 impl Options {
     /// Sets the schedule, which may be set once.
-    pub(crate) fn set(&mut self, name: &'static str, given: Given) {
-        match &self.schedule {
-            Some((other, _)) => self.wrong(format!(
+    pub(crate) fn set(&mut self, name: &'static str, schedule: Result<Schedule, String>) {
+        match (schedule, &self.schedule) {
+            (Err(fault), _) => self.wrong(fault),
+            (_, Some((other, _))) => self.wrong(format!(
                 "has `{other}` and `{name}`; a job has one schedule"
             )),
-            None => self.schedule = Some((name, given)),
+            (Ok(schedule), None) => self.schedule = Some((name, schedule)),
         }
     }
 
@@ -92,15 +84,9 @@ impl Options {
 
     /// Checks the options of the job called `name`.
     pub(crate) fn check(&self, name: &str) -> Result<Plan, Error> {
-        let invalid = |fault: &str| invalid(format!("the job {name:?} {fault}"));
-        if let Some(fault) = &self.fault {
-            return Err(invalid(fault));
-        }
-        let schedule = self.schedule().map_err(|fault| invalid(&fault))?;
-        let keep = self.keep.unwrap_or(RECORDS);
-        if let Some(fault) = self.fault_with(&schedule, keep) {
-            return Err(invalid(&fault));
-        }
+        let invalid = |fault| invalid(format!("the job {name:?} {fault}"));
+        let schedule = self.schedule().map_err(invalid)?;
+        let keyed = matches!(schedule, Schedule::Key(_));
         let lease = self.lease.map(Lease::renewed).transpose();
         let lease = lease.map_err(|error: LeaseError| {
             let message = format!("the job {name:?}: {error}");
@@ -114,7 +100,7 @@ impl Options {
                 catch_up: self.catch_up,
                 at: self.at,
             },
-            keep,
+            keep: keyed.then(|| self.keep.unwrap_or(RECORDS)),
             max_run: self.max_run,
             lease,
         })
@@ -124,76 +110,68 @@ impl Options {
     /// [`FITTING`].
     fn pause(&self) -> Duration {
         self.retry_pause.unwrap_or_else(|| match self.schedule {
-            Some((_, Given::Every(period))) => {
+            Some((_, Schedule::Every { period, .. })) => {
                 let attempts = self.retries().saturating_add(1).min(FITTING);
-                RETRY_PAUSE.min(period / attempts)
+                RETRY_PAUSE.min(Duration::from_millis(period) / attempts)
             }
             _ => RETRY_PAUSE,
         })
     }
 
     /// Returns what is wrong with the options besides the schedule and the lease.
-    fn fault_with(&self, schedule: &Schedule, keep: Duration) -> Option<String> {
+    fn check_with(&self, schedule: &Schedule) -> Result<(), String> {
         let timed = !matches!(schedule, Schedule::Gap(_) | Schedule::Key(_));
         if self.at.is_some() && !timed {
-            return Some("has `at`, which goes with `every` and `cron` only".to_owned());
+            return Err("has `at`, which goes with `every` and `cron` only".to_owned());
         }
         if self.catch_up > CATCH_UP {
-            return Some(format!(
+            return Err(format!(
                 "catches up on {} slots; at most {CATCH_UP} are allowed",
                 self.catch_up
             ));
         }
         if self.catch_up > 0 && !timed {
-            return Some("has `catch_up`, which goes with `every` and `cron` only".to_owned());
+            return Err("has `catch_up`, which goes with `every` and `cron` only".to_owned());
         }
         if self.catch_up > 0 && self.at.is_some() {
-            return Some("has `catch_up` beside `at`, which means one slot only".to_owned());
+            return Err("has `catch_up` beside `at`, which means one slot only".to_owned());
         }
         if self.keep.is_some() && !matches!(schedule, Schedule::Key(_)) {
-            return Some("has `keep`, which goes with `slot` only".to_owned());
+            return Err("has `keep`, which goes with `slot` only".to_owned());
         }
         if let Some(pause) = self.retry_pause.filter(|pause| *pause > LONGEST) {
-            return Some(format!(
+            return Err(format!(
                 "has a retry_pause of {pause:?}; at most ten years are allowed"
             ));
         }
-        let spans = [("keep", Some(keep)), ("max_run", self.max_run)];
-        let mut spans = spans.into_iter();
-        spans.find_map(|(what, time)| span(what, time?).err())
+        for (what, time) in [("keep", self.keep), ("max_run", self.max_run)] {
+            time.map(|time| span(what, time)).transpose()?;
+        }
+        Ok(())
     }
 
+    /// Returns the schedule, or what is wrong with the options besides the lease.
     fn schedule(&self) -> Result<Schedule, String> {
-        let Some((_, given)) = &self.schedule else {
+        if let Some(fault) = &self.fault {
+            return Err(fault.clone());
+        }
+        let Some((_, mut schedule)) = self.schedule.clone() else {
             return Err("has no schedule: call `every`, `cron`, `gap` or `slot`".to_owned());
         };
-        if self.offset.is_some() && !matches!(given, Given::Every(_)) {
-            return Err("has `offset`, which goes with `every` only".to_owned());
-        }
-        match given {
-            Given::Every(period) => {
-                let period = span("period", *period)?;
-                let offset = self.offset.unwrap_or_default();
-                if offset >= Duration::from_millis(period) {
-                    return Err(format!(
-                        "has an offset of {offset:?}, which is not below its period of {:?}",
-                        Duration::from_millis(period)
-                    ));
-                }
-                Ok(Schedule::Every {
-                    period,
-                    offset: millis(offset),
-                })
+        if let Some(given) = self.offset {
+            let Schedule::Every { period, offset } = &mut schedule else {
+                return Err("has `offset`, which goes with `every` only".to_owned());
+            };
+            let period = Duration::from_millis(*period);
+            if given >= period {
+                return Err(format!(
+                    "has an offset of {given:?}, which is not below its period of {period:?}"
+                ));
             }
-            Given::Gap(gap) => span("gap", *gap).map(Schedule::Gap),
-            Given::Slot(key) if key.len() > KEY => Err(format!(
-                "has a slot of {} bytes; at most {KEY} are allowed",
-                key.len()
-            )),
-            Given::Slot(key) => Ok(Schedule::Key(key.clone())),
-            #[cfg(feature = "cron")]
-            Given::Cron(cron) => Ok(Schedule::Cron(std::sync::Arc::clone(cron))),
+            *offset = millis(given);
         }
+        self.check_with(&schedule)?;
+        Ok(schedule)
     }
 }
 
@@ -203,19 +181,14 @@ impl Plan {
         let slots = self.rules.catch_up.saturating_add(2);
         let span = self.schedule.span(now, slots);
         Duration::from_millis(span)
-            .max(self.keep)
+            .max(self.keep.unwrap_or_default())
             .max(RECORDS)
             .min(2 * LONGEST)
-    }
-
-    /// Returns how long a keyed slot is remembered; `None` for slots of time.
-    pub(crate) fn memory(&self) -> Option<Duration> {
-        matches!(self.schedule, Schedule::Key(_)).then_some(self.keep)
     }
 }
 
 /// Checks a span of 1 ms to ten years, and returns it in whole ms.
-fn span(what: &str, span: Duration) -> Result<u64, String> {
+pub(crate) fn span(what: &str, span: Duration) -> Result<u64, String> {
     if span < Duration::from_millis(1) || span > LONGEST {
         return Err(format!(
             "has a {what} of {span:?}; 1 ms to ten years are allowed"
@@ -224,8 +197,14 @@ fn span(what: &str, span: Duration) -> Result<u64, String> {
     Ok(millis(span))
 }
 
-pub(crate) fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+/// Checks the key of a slot.
+pub(crate) fn keyed(key: &str) -> Result<Schedule, String> {
+    match key.len() {
+        ..=KEY => Ok(Schedule::Key(key.to_owned())),
+        bytes => Err(format!(
+            "has a slot of {bytes} bytes; at most {KEY} are allowed"
+        )),
+    }
 }
 
 #[cfg(test)]
@@ -235,14 +214,18 @@ mod tests {
     #[test]
     fn all_attempts_fit_into_a_slot_up_to_a_hundred() {
         let seconds = Duration::from_secs;
+        let every = |seconds: u64| Schedule::Every {
+            period: seconds * 1000,
+            offset: 0,
+        };
         for (schedule, retries, pause) in [
-            (Given::Every(seconds(3600)), 3, seconds(10)),
-            (Given::Every(seconds(6)), 2, seconds(2)),
-            (Given::Every(seconds(6)), 0, seconds(6)),
-            (Given::Every(seconds(300)), 99, seconds(3)),
-            (Given::Every(seconds(300)), u32::MAX, seconds(3)),
-            (Given::Every(seconds(3600)), u32::MAX, seconds(10)),
-            (Given::Gap(seconds(1)), 3, seconds(10)),
+            (every(3600), 3, seconds(10)),
+            (every(6), 2, seconds(2)),
+            (every(6), 0, seconds(6)),
+            (every(300), 99, seconds(3)),
+            (every(300), u32::MAX, seconds(3)),
+            (every(3600), u32::MAX, seconds(10)),
+            (Schedule::Gap(1000), 3, seconds(10)),
         ] {
             let options = Options {
                 schedule: Some(("", schedule)),

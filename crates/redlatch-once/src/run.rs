@@ -1,6 +1,7 @@
-//! One run of a job: from the look to the outcome.
+//! One run of a job, from the look to the outcome, and the run of each slot when the slot begins.
 
 use std::{
+    convert::Infallible,
     fmt,
     future::{Future, poll_fn},
     ops::{ControlFlow, Deref},
@@ -12,7 +13,9 @@ use std::{
 
 use redlatch_core::{
     Error, ErrorKind, Held, LossCause, Released,
-    family::{AcquireOptions, Internals, OwnerChoice, Primitive, RunEnded, Wait, while_held},
+    family::{
+        AcquireOptions, Internals, OwnerChoice, Primitive, RunEnded, Wait, invalid, while_held,
+    },
 };
 
 use crate::{
@@ -48,6 +51,7 @@ use crate::{
 /// .await;
 /// # }
 /// ```
+#[derive(Debug)]
 pub struct JobRun {
     held: Held,
     claim: Arc<SlotClaim>,
@@ -199,7 +203,7 @@ impl JobRun {
     }
 
     fn report(&self, outcome: JobOutcome, why: &str, ran: Duration) {
-        self.held.client().run_ended(&RunEnded {
+        let ended = RunEnded {
             primitive: self.claim.as_ref(),
             slot: &self.slot().to_string(),
             token: self.held.token(),
@@ -208,7 +212,8 @@ impl JobRun {
             done: outcome == JobOutcome::Done,
             why,
             ran,
-        });
+        };
+        ended.report();
     }
 }
 
@@ -217,17 +222,6 @@ impl Deref for JobRun {
 
     fn deref(&self) -> &Held {
         &self.held
-    }
-}
-
-impl fmt::Debug for JobRun {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JobRun")
-            .field("name", &self.held.name())
-            .field("slot", self.slot())
-            .field("attempt", &self.attempt)
-            .field("token", &self.held.token())
-            .finish_non_exhaustive()
     }
 }
 
@@ -256,7 +250,7 @@ where
 }
 
 /// Looks at the job, and claims a slot if one is to run. Returns what the last look saw as well.
-pub(crate) async fn next(
+async fn next(
     job: &Job,
     plan: &Plan,
     pause: u64,
@@ -293,7 +287,7 @@ async fn claim(job: &Job, plan: &Plan, intent: Intent, now: u64) -> Result<Optio
         intent,
         limit: plan.rules.limit,
         ttl: plan.ttl(now),
-        keep: plan.memory(),
+        keep: plan.keep,
         process: self::process(&process.host, process.pid),
         state: Default::default(),
     });
@@ -314,7 +308,7 @@ async fn claim(job: &Job, plan: &Plan, intent: Intent, now: u64) -> Result<Optio
     }))
 }
 
-pub(crate) fn ahead(job: &Job, plan: &Plan, now: u64) -> Error {
+fn ahead(job: &Job, plan: &Plan, now: u64) -> Error {
     let (name, now) = (job.name().unwrap_or_default(), Slot::at(now));
     let at = plan.rules.at.map(|at| Slot::at(at).to_string());
     let at = at.unwrap_or_default();
@@ -327,4 +321,107 @@ pub(crate) fn ahead(job: &Job, plan: &Plan, now: u64) -> Error {
 
 fn lost(cause: LossCause) -> String {
     format!("the claim was lost: {cause}")
+}
+
+/// The pause after the first failure to reach the server. It doubles up to [`LONGEST`].
+const SHORTEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// Time that is left below which the clocks of server and process do not differ any more, in ms.
+const CLOSE: u64 = 200;
+
+pub(crate) async fn serve<E, F>(job: Job, mut work: F) -> Result<Infallible, Error>
+where
+    F: AsyncFnMut(&JobRun) -> Result<(), E>,
+    E: fmt::Display,
+{
+    let plan = job.plan()?;
+    let name = job.name().unwrap_or_default();
+    let invalid = |fault| invalid(format!("the job {name:?} {fault}, so it cannot be served"));
+    if matches!(plan.schedule, Schedule::Key(_)) {
+        return Err(invalid("has a keyed slot, which nothing follows"));
+    }
+    if plan.rules.at.is_some() {
+        return Err(invalid("has `at`"));
+    }
+    let mut failures = 0;
+    loop {
+        let step = async {
+            let (next, view) = next(&job, &plan, plan.rules.pause).await?;
+            match next {
+                Ok(run) => {
+                    // The record says how it ended, and the next look reads that.
+                    let _ = run.execute(plan.max_run, &mut work).await?;
+                    Ok(None)
+                }
+                Err(Standing::Pause(next)) => Ok(Some(sleep(view.now, next))),
+                Err(
+                    Standing::Done(_, next) | Standing::Exhausted(_, next) | Standing::NotYet(next),
+                ) => {
+                    let next = next.ok_or_else(|| {
+                        let message =
+                            format!("the schedule of the job {name:?} has no further time");
+                        Error::new(ErrorKind::OutOfRange, message)
+                    })?;
+                    Ok(Some(sleep(view.now, next)))
+                }
+                Err(Standing::UnderWay(holder)) => {
+                    // A claim that was renewed until then has a later end.
+                    Ok(Some(holder.remaining + Duration::from_millis(2)))
+                }
+                Err(Standing::Ahead(now)) => Err(ahead(&job, &plan, now)),
+            }
+        };
+        let pause = match step.await {
+            Ok(pause) => {
+                failures = 0;
+                pause
+            }
+            // A job that has changed after each look will come to rest.
+            Err(error) if error.is_transient() || error.kind() == ErrorKind::TooManyAttempts => {
+                failures += 1;
+                Some(after(failures))
+            }
+            Err(error) => return Err(error),
+        };
+        if let Some(pause) = pause {
+            job.handle.client().pause(pause).await;
+        }
+    }
+}
+
+/// Returns the pause after so many failures in a row.
+fn after(failures: u32) -> Duration {
+    let doubled = SHORTEST.saturating_mul(1 << failures.min(10));
+    doubled.min(LONGEST)
+}
+
+/// Returns how long to sleep at `now` for a slot that begins at `next`. The two clocks may run
+/// apart, so a long sleep ends early, and the next look says how much is left.
+fn sleep(now: u64, next: u64) -> Duration {
+    let left = next.saturating_sub(now);
+    Duration::from_millis(if left > CLOSE {
+        left / 100 * 98
+    } else {
+        left + 1
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Even a clock that is one per cent fast wakes at most seven times for a day, and never early.
+    #[test]
+    fn few_sleeps_lead_to_the_next_slot() {
+        for rate in [0.99, 1.0, 1.01] {
+            let (mut now, next, mut sleeps) = (0_u64, 86_400_000, 0);
+            while now < next {
+                let slept = sleep(now, next).as_millis() as f64 * rate;
+                now += slept.ceil() as u64;
+                sleeps += 1;
+            }
+            assert!(sleeps <= 7 && now - next <= 5, "{sleeps}, {now}");
+        }
+    }
 }

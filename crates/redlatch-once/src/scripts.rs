@@ -18,7 +18,6 @@ use redlatch_lua::ONCE;
 use crate::{
     JobHolder, JobOutcome, JobRecord, Slot,
     decide::{Claim, Intent, View},
-    options,
     record::parse_process,
     slot::instant,
 };
@@ -42,24 +41,12 @@ pub(crate) struct SlotClaim {
 }
 
 /// The part of a claim that the engine does not know.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct State {
     /// The number of the attempt, if the last answer is a grant.
     attempt: Option<u32>,
-    /// How the run ended.
-    outcome: JobOutcome,
-    why: String,
-}
-
-impl Default for State {
-    fn default() -> Self {
-        Self {
-            attempt: None,
-            // A guard that goes without a word was dropped by its caller.
-            outcome: JobOutcome::Dropped,
-            why: String::new(),
-        }
-    }
+    /// How the run ended, and why.
+    ended: Option<(JobOutcome, String)>,
 }
 
 impl SlotClaim {
@@ -69,11 +56,8 @@ impl SlotClaim {
         while !why.is_char_boundary(end) {
             end -= 1;
         }
-        let mut state = self.state();
-        state.outcome = outcome;
-        why.get(..end)
-            .unwrap_or_default()
-            .clone_into(&mut state.why);
+        let why = why.get(..end).unwrap_or_default().to_owned();
+        self.state().ended = Some((outcome, why));
     }
 
     /// Returns the number of the attempt, if the last answer is a grant.
@@ -82,9 +66,12 @@ impl SlotClaim {
     }
 
     /// Returns how the run ended, and why.
-    pub(crate) fn ended(&self) -> (&'static str, String) {
-        let state = self.state();
-        (state.outcome.as_str(), state.why.clone())
+    fn ended(&self) -> (&'static str, String) {
+        match &self.state().ended {
+            Some((outcome, why)) => (outcome.as_str(), why.clone()),
+            // A guard that goes without a word was dropped by its caller.
+            None => (JobOutcome::Dropped.as_str(), String::new()),
+        }
     }
 
     /// Returns how long the key lives at least after a claim or a renewal for `lease`.
@@ -110,10 +97,8 @@ impl Primitive for SlotClaim {
 
     /// An undo names no outcome. It depends on the kind of slot and on times only.
     fn form(&self) -> u64 {
-        let keep = self
-            .keep
-            .map_or(0, |keep| options::millis(keep).wrapping_add(1));
-        options::millis(self.ttl).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ keep
+        let keep = self.keep.map_or(0, |keep| millis(keep).wrapping_add(1));
+        millis(self.ttl).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ keep
     }
 
     fn acquire(&self, request: &AcquireRequest<'_>) -> ScriptCall {
@@ -238,13 +223,6 @@ pub(crate) fn looked(items: &Items<'_>) -> Result<View, Error> {
         keyed: record(15)?,
     })
 }
-/// The reply of `once/reset`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reset {
-    Done,
-    Unset,
-    Moved,
-}
 
 /// Calls `once/reset` for the job that looks like this.
 pub(crate) fn reset(key: &Key, op: &AttemptId, view: &View) -> ScriptCall {
@@ -255,11 +233,12 @@ pub(crate) fn reset(key: &Key, op: &AttemptId, view: &View) -> ScriptCall {
         .arg(&view.reset)
 }
 
-pub(crate) fn was_reset(items: &Items<'_>) -> Result<Reset, Error> {
+/// Tells whether there was a job to reset; `None` if it has changed since the look.
+pub(crate) fn was_reset(items: &Items<'_>) -> Result<Option<bool>, Error> {
     Ok(match items.text(1)? {
-        "reset" => Reset::Done,
-        "unset" => Reset::Unset,
-        "moved" => Reset::Moved,
+        "reset" => Some(true),
+        "unset" => Some(false),
+        "moved" => None,
         _ => return items.other(STORED),
     })
 }

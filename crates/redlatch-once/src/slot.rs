@@ -102,7 +102,7 @@ pub(crate) fn instant(millis: u64) -> SystemTime {
 /// Returns the ms since 1970; zero for an earlier instant.
 pub(crate) fn millis(instant: SystemTime) -> u64 {
     let since = instant.duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    redlatch_core::family::millis(since)
 }
 
 /// Writes an instant as RFC 3339 has it, with milliseconds if there are any.

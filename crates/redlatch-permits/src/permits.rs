@@ -47,8 +47,7 @@ use crate::PermitId;
 /// # Ok(())
 /// # }
 /// ```
-#[doc(alias = "RPermitExpirableSemaphore")]
-#[doc(alias = "getPermitExpirableSemaphore")]
+#[doc(alias("RPermitExpirableSemaphore", "getPermitExpirableSemaphore"))]
 #[derive(Clone, Debug)]
 pub struct PermitExpirableSemaphore(Pool);
 
@@ -331,8 +330,9 @@ impl PermitExpirableSemaphore {
         // At the same time: one after another, each may take the client's patience.
         let mut answers = Vec::with_capacity(ids.len());
         for ended in join_all(calls).await {
-            let answer = |(verdict, resent)| PermitRelease::of(verdict, resent);
-            answers.extend(ended?.into_iter().map(answer));
+            let (verdicts, resent) = ended?;
+            let answer = |verdict| PermitRelease::of(verdict, resent);
+            answers.extend(verdicts.into_iter().map(answer));
         }
         Ok(answers)
     }
@@ -369,8 +369,7 @@ impl PermitExpirableSemaphore {
     /// # Cancel safety
     ///
     /// After a drop, the lease is unchanged or longer.
-    #[doc(alias = "renew")]
-    #[doc(alias = "updateLeaseTime")]
+    #[doc(alias("renew", "updateLeaseTime"))]
     pub async fn extend(&self, id: &PermitId, lease: Duration) -> Result<(), Error> {
         let lease = Lease::fixed(lease)
             .map_err(|error| Error::new(ErrorKind::InvalidLease, error.to_string()))?;
@@ -464,11 +463,6 @@ impl PermitExpirableSemaphore {
             })
         });
         Ok(holders.collect())
-    }
-
-    /// Returns the name as it was given. Returns `None` if the name is invalid.
-    pub fn name(&self) -> Option<&str> {
-        self.0.name()
     }
 }
 

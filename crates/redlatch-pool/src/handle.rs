@@ -38,6 +38,11 @@ macro_rules! pool_handle {
         pub fn permits_if_unset(self, permits: u32) -> Self {
             Self(self.0.size(permits))
         }
+
+        /// Returns the name as it was given. Returns `None` if the name is invalid.
+        pub fn name(&self) -> Option<&str> {
+            self.0.name()
+        }
     };
 }
 
@@ -133,7 +138,7 @@ macro_rules! pool_numbers {
         /// As [`set_permits`](Self::set_permits).
         #[doc(alias = "addPermits")]
         pub async fn add_permits(&self, change: i64) -> Result<u32, redlatch_core::Error> {
-            self.0.add(change).await
+            self.0.changed($crate::Change::Add(change), None).await
         }
 
         /// Removes all permits that are available at this moment, exactly once, and returns their
@@ -163,7 +168,7 @@ macro_rules! pool_numbers {
         /// As [`set_permits`](Self::set_permits).
         #[doc(alias = "drainPermits")]
         pub async fn drain_permits(&self) -> Result<u32, redlatch_core::Error> {
-            self.0.drain().await
+            self.0.changed($crate::Change::Drain, None).await
         }
 
         /// Deletes the semaphore. Returns `false` if the number was not set. Waiters get `NotSet`
@@ -195,7 +200,8 @@ macro_rules! pool_numbers {
         ///
         /// As [`set_permits`](Self::set_permits).
         pub async fn delete(&self) -> Result<bool, redlatch_core::Error> {
-            self.0.delete().await
+            let deleted = self.0.change($crate::Change::Delete, None).await?;
+            Ok(deleted != $crate::Made::Unset)
         }
 
         /// Returns the number of permits that are available at this moment, without regard to

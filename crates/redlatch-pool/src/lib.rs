@@ -4,10 +4,9 @@
 mod handle;
 mod pool;
 mod scripts;
-mod set;
 
 pub use pool::{
-    AT_ONCE, AcquirePermits, CHUNK, Flavour, PermitHolder, Pool, Totals, TryAcquirePermits,
-    TryAcquirePermitsFor,
+    AT_ONCE, AcquirePermits, CHUNK, Flavour, PermitHolder, Pool, SetPermits, Totals,
+    TryAcquirePermits, TryAcquirePermitsFor, TrySetPermits,
 };
-pub use set::{SetPermits, TrySetPermits};
+pub use scripts::{Change, Made};

@@ -1,4 +1,5 @@
-//! The handle of a pool, behind the handles of both semaphores.
+//! The handle of a pool, behind the handles of both semaphores, and the builders that set the number
+//! of permits.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -6,10 +7,10 @@ use std::{
 };
 
 use redlatch_core::{
-    Acquire, Client, Error, ErrorKind, Held, Metadata, TryAcquire, TryAcquireFor,
+    Acquire, Client, Error, ErrorKind, Held, Metadata, TryAcquire, TryAcquireFor, awaited,
     family::{
-        AttemptId, Handle, Identity, Internals, Items, Primitive, Records, ReleaseReply, Renewed,
-        invalid,
+        AttemptId, Handle, Identity, Internals, Items, Lease, Primitive, Records, ReleaseReply,
+        Renewed, invalid,
     },
 };
 
@@ -176,53 +177,6 @@ impl Pool {
         TryAcquireFor::fresh(self.client(), self.primitive(permits), wrap, wait)
     }
 
-    /// Sets the size. With `ttl`, also sets the life of the pool; zero is for ever.
-    ///
-    /// # Cancel safety
-    ///
-    /// After a drop, the change has been made once or not at all.
-    pub async fn set(&self, size: u32, ttl: Option<Duration>) -> Result<(), Error> {
-        self.changed(Change::Set(size), ttl).await.map(drop)
-    }
-
-    /// Sets the size if it is not set. Returns true if this call set it.
-    ///
-    /// # Cancel safety
-    ///
-    /// After a drop, the change has been made once or not at all.
-    pub async fn try_set(&self, size: u32, ttl: Option<Duration>) -> Result<bool, Error> {
-        let made = self.change(Change::TrySet(size), ttl).await?;
-        Ok(made != Made::Set)
-    }
-
-    /// Adds to the size, and returns the new size.
-    ///
-    /// # Cancel safety
-    ///
-    /// After a drop, the change has been made once or not at all.
-    pub async fn add(&self, change: i64) -> Result<u32, Error> {
-        self.changed(Change::Add(change), None).await
-    }
-
-    /// Removes all available permits, and returns their number.
-    ///
-    /// # Cancel safety
-    ///
-    /// After a drop, the change has been made once or not at all.
-    pub async fn drain(&self) -> Result<u32, Error> {
-        self.changed(Change::Drain, None).await
-    }
-
-    /// Deletes the pool. Returns true if there was one.
-    ///
-    /// # Cancel safety
-    ///
-    /// After a drop, the change has been made once or not at all.
-    pub async fn delete(&self) -> Result<bool, Error> {
-        let made = self.change(Change::Delete, None).await?;
-        Ok(made != Made::Unset)
-    }
-
     /// Returns the number of permits, and the number given out.
     ///
     /// # Cancel safety
@@ -283,7 +237,7 @@ impl Pool {
         &self,
         holds: &[String],
         void: Option<(String, u64)>,
-    ) -> Result<Vec<(ReleaseReply, bool)>, Error> {
+    ) -> Result<(Vec<ReleaseReply>, bool), Error> {
         let key = self.handle.key()?;
         // This reads no grants in the reply. Only kinds whose holds have ids know an acquire that
         // it may undo, and they grant to no waiter.
@@ -306,9 +260,7 @@ impl Pool {
         let holds: Vec<_> = holds.iter().map(|hold| script.hold(hold)).collect();
         let call = script.call(&holds);
         let answered = self.client().query_counted(&call, ReleaseScript::decode);
-        let (verdicts, resent) = self.handle.about(answered.await)?;
-        let about = |verdict| (verdict, resent);
-        Ok(verdicts.into_iter().map(about).collect())
+        self.handle.about(answered.await)
     }
 
     /// Extends one hold to at least `lease` from now, as its holder counts it.
@@ -353,7 +305,13 @@ impl Pool {
         Ok(all)
     }
 
-    async fn changed(&self, change: Change, ttl: Option<Duration>) -> Result<u32, Error> {
+    /// Makes a change of a pool whose size is set, and returns its number. With `ttl`, also sets
+    /// the life of the pool; zero is for ever.
+    ///
+    /// # Cancel safety
+    ///
+    /// After a drop, the change has been made once or not at all.
+    pub async fn changed(&self, change: Change, ttl: Option<Duration>) -> Result<u32, Error> {
         match self.change(change, ttl).await? {
             Made::Done(number) => Ok(number),
             Made::OutOfRange(size) => self.handle.about(Err(Error::new(
@@ -364,7 +322,12 @@ impl Pool {
         }
     }
 
-    async fn change(&self, change: Change, ttl: Option<Duration>) -> Result<Made, Error> {
+    /// Makes a change. With `ttl`, also sets the life of the pool; zero is for ever.
+    ///
+    /// # Cancel safety
+    ///
+    /// After a drop, the change has been made once or not at all.
+    pub async fn change(&self, change: Change, ttl: Option<Duration>) -> Result<Made, Error> {
         let trying = self.try_change(change, ttl);
         let changing = self.client().within_patience(true, trying);
         self.handle.about(changing.await)
@@ -390,3 +353,126 @@ impl Pool {
         }
     }
 }
+
+/// Sets the number of permits. Await the builder.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is set until this is awaited"]
+pub struct SetPermits(Setting);
+
+/// Sets the number of permits if no number is set. Await the builder. Returns `false` if a number
+/// was set.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is set until this is awaited"]
+pub struct TrySetPermits(Setting);
+
+#[derive(Clone, Debug)]
+struct Setting {
+    pool: Pool,
+    permits: u32,
+    ttl: Option<Duration>,
+    wrong: bool,
+}
+
+macro_rules! settings {
+    ($($builder:ident),*) => {$(
+        impl $builder {
+            /// Creates the builder, for the crates of this family.
+            #[doc(hidden)]
+            pub fn new(pool: &Pool, permits: u32) -> Self {
+                Self(Setting {
+                    pool: pool.clone(),
+                    permits,
+                    ttl: None,
+                    wrong: false,
+                })
+            }
+
+            /// Lets the whole object expire after `ttl`: 1 s to 365 days, else `InvalidOption`.
+            /// Default: unchanged, and for ever if the object is new.
+            ///
+            /// The time counts from this setting, and nothing prolongs it. The object expires later
+            /// if given-out permits have longer leases. Permits given out afterwards end with it,
+            /// and their guards know. Then the number of permits is not set.
+            ///
+            /// ```
+            /// # #[tokio::main(flavor = "current_thread")]
+            /// # async fn main() -> Result<(), redlatch::Error> {
+            /// # tokio::time::pause();
+            /// # let client = redlatch::Client::embedded().await?;
+            /// use std::time::Duration;
+            /// use redlatch::ErrorKind;
+            ///
+            /// let sale = client.semaphore("sale:2026-11-28");
+            /// sale.set_permits(100).ttl(Duration::from_secs(3600)).await?;
+            /// tokio::time::sleep(Duration::from_secs(3601)).await;
+            /// assert_eq!(sale.permits().await.unwrap_err().kind(), ErrorKind::NotSet);
+            /// # Ok(())
+            /// # }
+            /// ```
+            pub fn ttl(mut self, ttl: Duration) -> Self {
+                self.0.wrong = ttl < MIN_TTL || ttl > Lease::MAX;
+                self.0.ttl = Some(ttl);
+                self
+            }
+
+            /// Removes a TTL: the object lasts until it is deleted.
+            ///
+            /// ```
+            /// # #[tokio::main(flavor = "current_thread")]
+            /// # async fn main() -> Result<(), redlatch::Error> {
+            /// # tokio::time::pause();
+            /// # let client = redlatch::Client::embedded().await?;
+            /// use std::time::Duration;
+            ///
+            /// let sale = client.semaphore("sale");
+            /// sale.set_permits(100).ttl(Duration::from_secs(3600)).await?;
+            /// sale.set_permits(100).for_ever().await?; // the sale goes on
+            /// tokio::time::sleep(Duration::from_secs(3601)).await;
+            /// assert_eq!(sale.permits().await?, 100);
+            /// # Ok(())
+            /// # }
+            /// ```
+            pub const fn for_ever(mut self) -> Self {
+                self.0.wrong = false;
+                self.0.ttl = Some(Duration::ZERO);
+                self
+            }
+        }
+    )*};
+}
+
+settings!(SetPermits, TrySetPermits);
+
+impl Setting {
+    fn checked_ttl(&self) -> Result<Option<Duration>, Error> {
+        match self.wrong {
+            true => Err(invalid("the ttl is out of bounds; it is 1 s to 365 days")),
+            false => Ok(self.ttl),
+        }
+    }
+}
+
+impl SetPermits {
+    async fn run(self) -> Result<(), Error> {
+        let ttl = self.0.checked_ttl()?;
+        let set = Change::Set(self.0.permits);
+        self.0.pool.changed(set, ttl).await.map(drop)
+    }
+}
+
+impl TrySetPermits {
+    async fn run(self) -> Result<bool, Error> {
+        let ttl = self.0.checked_ttl()?;
+        let set = Change::TrySet(self.0.permits);
+        Ok(self.0.pool.change(set, ttl).await? != Made::Set)
+    }
+}
+
+awaited! {
+    SetPermits => ();
+    /// True if this call set it.
+    TrySetPermits => bool;
+}
+
+/// Shortest TTL of a pool.
+const MIN_TTL: Duration = Duration::from_secs(1);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use redlatch_core::{
     Error, ErrorKind, Token,
     family::{
-        AcquireRequest, Answer, AttemptId, Discipline, Grant, HoldNames, Identity, Items, Key,
-        Primitive, REMEMBERED, ReleaseReply, ReleaseRequest, RenewRequest, Script, ScriptCall,
+        AcquireRequest, Answer, AttemptId, Discipline, Grant, Identity, Items, Key, Primitive,
+        REMEMBERED, ReleaseReply, ReleaseRequest, RenewRequest, Script, ScriptCall,
         WithdrawRequest, millis,
     },
     runtime::Value,
@@ -28,8 +28,8 @@ impl Primitive for Counted {
         Discipline::Queued
     }
 
-    fn hold_names(&self) -> HoldNames {
-        HoldNames::Attempts
+    fn names_attempts(&self) -> bool {
+        true
     }
 
     fn form(&self) -> u64 {
@@ -237,17 +237,22 @@ const NO_HOLD: &str = "-";
 
 /// A change of the number of permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub enum Change {
+    /// Sets the size.
     Set(u32),
+    /// Sets the size if it is not set.
     TrySet(u32),
+    /// Adds to the size.
     Add(i64),
+    /// Removes all available permits.
     Drain,
+    /// Deletes the pool.
     Delete,
 }
 
 /// The result of `pool/change.lua`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Made {
+pub enum Made {
     /// The change was made; the number is the size after it, or the number of drained permits.
     Done(u32),
     /// The number is already set.
@@ -381,7 +386,7 @@ mod tests {
     use crate::Flavour;
 
     mod replies {
-        include!("../../redlatch-core/src/runtime/replies.rs");
+        include!("../../redlatch-core/src/runtime/tests/replies.rs");
     }
 
     const KIND: &str = "sem:1";

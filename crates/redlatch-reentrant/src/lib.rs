@@ -10,5 +10,5 @@ pub use striped::StripedLock;
 /// Returns the text of the renewal script, for tests that have to recognise it.
 #[doc(hidden)]
 pub fn renewal_script() -> &'static str {
-    lock::LOCK.renewal()
+    lock::LOCK.scripts.renew.text
 }

@@ -79,10 +79,7 @@ pub(crate) static LOCK: Kind = Kind {
 /// # Ok(())
 /// # }
 /// ```
-#[doc(alias = "mutex")]
-#[doc(alias = "RLock")]
-#[doc(alias = "getLock")]
-#[doc(alias = "redlock")]
+#[doc(alias("mutex", "RLock", "getLock", "redlock"))]
 #[derive(Clone, Debug)]
 pub struct Lock(Exclusive);
 

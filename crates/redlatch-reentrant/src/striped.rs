@@ -1,7 +1,5 @@
 //! A fixed number of locks for any number of keys.
 
-use std::fmt;
-
 use redlatch_core::{Client, Error, family::invalid};
 
 use crate::Lock;
@@ -37,7 +35,7 @@ use crate::Lock;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct StripedLock {
     client: Client,
     name: String,
@@ -140,15 +138,6 @@ impl StripedLock {
             name => format!("{name}/s1/{}/{index}", self.stripes),
         };
         Lock::new(&self.client, &name).class(&self.class)
-    }
-}
-
-impl fmt::Debug for StripedLock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StripedLock")
-            .field("name", &self.name)
-            .field("stripes", &self.stripes)
-            .finish_non_exhaustive()
     }
 }
 

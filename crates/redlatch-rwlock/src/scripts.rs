@@ -35,26 +35,12 @@ pub(crate) enum Way {
     Downgrade(AttemptId, Token, Option<u64>),
 }
 
-impl Way {
-    /// Returns the kind, as it appears in events and metrics.
-    pub(crate) const fn kind(&self) -> &'static str {
+impl Primitive for Hold {
+    fn kind(&self) -> &'static str {
         match self.side() {
             Side::Shared => "read_lock",
             Side::Exclusive => "write_lock",
         }
-    }
-
-    pub(crate) const fn side(&self) -> Side {
-        match self {
-            Self::Read | Self::Upgradable | Self::Downgrade(..) => Side::Shared,
-            Self::Write | Self::Upgrade(_) => Side::Exclusive,
-        }
-    }
-}
-
-impl Primitive for Hold {
-    fn kind(&self) -> &'static str {
-        self.way.kind()
     }
 
     fn identity(&self) -> &Identity {
@@ -66,7 +52,10 @@ impl Primitive for Hold {
     }
 
     fn side(&self) -> Side {
-        self.way.side()
+        match self.way {
+            Way::Read | Way::Upgradable | Way::Downgrade(..) => Side::Shared,
+            Way::Write | Way::Upgrade(_) => Side::Exclusive,
+        }
     }
 
     fn queue_side(&self) -> Side {
@@ -226,7 +215,6 @@ fn reader_asks(way: &Way) -> Error {
 }
 
 /// The state that `rwlock/inspect.lua` found.
-#[derive(Debug)]
 pub(crate) struct Inspected {
     pub(crate) info: ReadWriteInfo,
     /// The write hold, if there is one.
@@ -368,7 +356,7 @@ mod tests {
     use super::*;
 
     mod replies {
-        include!("../../redlatch-core/src/runtime/replies.rs");
+        include!("../../redlatch-core/src/runtime/tests/replies.rs");
     }
 
     fn hold(way: Way) -> Hold {

@@ -1,7 +1,5 @@
 //! The guard of permits.
 
-use std::fmt;
-
 use futures_util::future::join_all;
 use redlatch_core::{
     Bundle, Client, Error, ErrorKind, Held, LossCause, Released, family::Portion, guards_of_several,
@@ -32,6 +30,7 @@ use redlatch_core::{
 /// # Ok(())
 /// # }
 /// ```
+#[derive(Debug)]
 #[must_use = "permits that are dropped at once are given back at once"]
 pub struct SemaphorePermit {
     client: Client,
@@ -257,15 +256,5 @@ impl From<Held> for SemaphorePermit {
             name: held.name().to_owned(),
             bundle: Bundle::all(vec![Portion::new(held)]),
         }
-    }
-}
-
-impl fmt::Debug for SemaphorePermit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SemaphorePermit")
-            .field("name", &self.name)
-            .field("permits", &self.num_permits())
-            .field("state", &self.state())
-            .finish()
     }
 }

@@ -86,10 +86,7 @@ use crate::SemaphorePermit;
 /// # Ok(())
 /// # }
 /// ```
-#[doc(alias = "RSemaphore")]
-#[doc(alias = "getSemaphore")]
-#[doc(alias = "limiter")]
-#[doc(alias = "concurrency limit")]
+#[doc(alias("RSemaphore", "getSemaphore", "limiter", "concurrency limit"))]
 #[derive(Clone, Debug)]
 pub struct Semaphore(Pool);
 
@@ -333,21 +330,13 @@ impl Semaphore {
     ///
     /// After a drop, the hold may have been ended or not.
     pub async fn revoke(&self, id: &str) -> Result<bool, Error> {
-        let ended = self.0.end(&[id.to_owned()], None).await?;
-        // The answer to an earlier copy of this request may have been lost.
-        let ended = ended
-            .first()
-            .is_some_and(|(verdict, resent)| match verdict {
-                ReleaseReply::Released(_) => true,
-                ReleaseReply::Gone => *resent,
-                _ => false,
-            });
-        Ok(ended)
-    }
-
-    /// Returns the name as it was given. Returns `None` if the name is invalid.
-    pub fn name(&self) -> Option<&str> {
-        self.0.name()
+        let (ended, resent) = self.0.end(&[id.to_owned()], None).await?;
+        Ok(match ended.first() {
+            Some(ReleaseReply::Released(_)) => true,
+            // The answer to an earlier copy of this request may have been lost.
+            Some(ReleaseReply::Gone) => resent,
+            _ => false,
+        })
     }
 }
 

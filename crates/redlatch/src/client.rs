@@ -133,9 +133,7 @@ pub type ClientBuilder = redlatch_core::ClientBuilder<Client>;
 /// # #[cfg(not(feature = "embedded"))]
 /// # fn main() {}
 /// ```
-#[doc(alias = "RedissonClient")]
-#[doc(alias = "redsync")]
-#[doc(alias = "connection")]
+#[doc(alias("RedissonClient", "redsync", "connection"))]
 #[derive(Clone, Debug)]
 pub struct Client(redlatch_core::Client);
 
@@ -225,9 +223,7 @@ impl Client {
     /// # #[cfg(not(feature = "embedded"))]
     /// # fn main() {}
     /// ```
-    #[doc(alias = "mutex")]
-    #[doc(alias = "getLock")]
-    #[doc(alias = "redlock")]
+    #[doc(alias("mutex", "getLock", "redlock"))]
     pub fn lock(&self, name: impl AsRef<str>) -> Lock {
         Lock::new(&self.0, name)
     }
@@ -273,8 +269,13 @@ impl Client {
         let lock = self.lock(name);
         let guard = lock.lock().await?;
         let done = guard.run(work(&guard)).await?;
-        let Some(cause) = lost_by(&guard.release().await) else {
-            return Ok(done);
+        // The server had ended the hold before its release.
+        let cause = match guard.release().await {
+            Ok(Released::Expired) => LossCause::Expired,
+            Ok(Released::TakenOver) => LossCause::Taken,
+            Ok(Released::Revoked) => LossCause::Revoked,
+            Ok(Released::Forgotten) => LossCause::Forgotten,
+            _ => return Ok(done),
         };
         Err(Error::lost(cause).about("lock", lock.name().unwrap_or_default()))
     }
@@ -359,8 +360,7 @@ impl Client {
     /// # #[cfg(not(feature = "embedded"))]
     /// # fn main() {}
     /// ```
-    #[doc(alias = "redlock")]
-    #[doc(alias = "getRedLock")]
+    #[doc(alias("redlock", "getRedLock"))]
     pub fn red_lock(&self, name: impl AsRef<str>, others: &[Self]) -> RedLock {
         let name = name.as_ref();
         let clients = std::iter::once(self).chain(others);
@@ -387,8 +387,7 @@ impl Client {
     /// # #[cfg(not(feature = "embedded"))]
     /// # fn main() {}
     /// ```
-    #[doc(alias = "getCountDownLatch")]
-    #[doc(alias = "barrier")]
+    #[doc(alias("getCountDownLatch", "barrier"))]
     pub fn count_down_latch(&self, name: impl AsRef<str>) -> CountDownLatch {
         CountDownLatch::new(&self.0, name)
     }
@@ -412,8 +411,7 @@ impl Client {
     /// # #[cfg(not(feature = "embedded"))]
     /// # fn main() {}
     /// ```
-    #[doc(alias = "getRateLimiter")]
-    #[doc(alias = "throttle")]
+    #[doc(alias("getRateLimiter", "throttle"))]
     pub fn rate_limiter(&self, name: impl AsRef<str>) -> RateLimiter {
         RateLimiter::new(&self.0, name)
     }
@@ -439,8 +437,7 @@ impl Client {
     /// # #[cfg(not(all(feature = "embedded", feature = "once")))]
     /// # fn main() {}
     /// ```
-    #[doc(alias = "cron")]
-    #[doc(alias = "job")]
+    #[doc(alias("cron", "job"))]
     #[cfg(feature = "once")]
     pub fn once(&self, name: impl AsRef<str>) -> Job {
         Job::new(&self.0, name)
@@ -463,8 +460,7 @@ impl Client {
     /// # #[cfg(not(feature = "embedded"))]
     /// # fn main() {}
     /// ```
-    #[doc(alias = "getSemaphore")]
-    #[doc(alias = "limit")]
+    #[doc(alias("getSemaphore", "limit"))]
     pub fn semaphore(&self, name: impl AsRef<str>) -> Semaphore {
         Semaphore::new(&self.0, name)
     }
@@ -541,8 +537,7 @@ impl Client {
     /// # #[cfg(not(feature = "embedded"))]
     /// # fn main() {}
     /// ```
-    #[doc(alias = "getFairLock")]
-    #[doc(alias = "queue")]
+    #[doc(alias("getFairLock", "queue"))]
     pub fn fair_lock(&self, name: impl AsRef<str>) -> FairLock {
         FairLock::new(&self.0, name)
     }
@@ -564,8 +559,7 @@ impl Client {
     /// # #[cfg(not(feature = "embedded"))]
     /// # fn main() {}
     /// ```
-    #[doc(alias = "rwlock")]
-    #[doc(alias = "getReadWriteLock")]
+    #[doc(alias("rwlock", "getReadWriteLock"))]
     pub fn read_write_lock(&self, name: impl AsRef<str>) -> ReadWriteLock {
         ReadWriteLock::new(&self.0, name)
     }
@@ -640,17 +634,6 @@ impl Client {
     /// ```
     pub fn fair_locks(&self, pattern: &str) -> Locks {
         redlatch_fair::fair_locks(&self.0, pattern)
-    }
-}
-
-/// Returns the cause if the server had ended the hold before its release.
-pub(crate) const fn lost_by(released: &Result<Released, Error>) -> Option<LossCause> {
-    match released {
-        Ok(Released::Expired) => Some(LossCause::Expired),
-        Ok(Released::TakenOver) => Some(LossCause::Taken),
-        Ok(Released::Revoked) => Some(LossCause::Revoked),
-        Ok(Released::Forgotten) => Some(LossCause::Forgotten),
-        _ => None,
     }
 }
 

@@ -27,7 +27,7 @@
 //!
 //! Its locks exclude only the tasks of this process, and no data outlives the process.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use redlatch_core::{
     Error,
@@ -42,7 +42,7 @@ use crate::{Client, ClientBuilder};
 
 /// A server inside this process. The handle is cheap to clone. The server lives as long as one of
 /// its handles or clients.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Server {
     engine: EmbeddedServer,
     runtime: Arc<dyn Runtime>,
@@ -256,12 +256,6 @@ impl Server {
     /// ```
     pub const fn engine(&self) -> &EmbeddedServer {
         &self.engine
-    }
-}
-
-impl fmt::Debug for Server {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").finish_non_exhaustive()
     }
 }
 

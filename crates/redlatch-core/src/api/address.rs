@@ -18,7 +18,7 @@ use crate::{
 /// Parses an address of any form without options of the client.
 fn parse(text: &str) -> Result<Servers, Error> {
     let (servers, settings) = read(text)?;
-    if settings.is_empty() {
+    if settings.known.is_empty() {
         return Ok(servers);
     }
     Err(wrong(
@@ -30,17 +30,15 @@ fn parse(text: &str) -> Result<Servers, Error> {
 pub(crate) fn read(text: &str) -> Result<(Servers, Settings), Error> {
     let Written { url, more, scheme } = Written::split(text)?;
     let kind = Kind::of(&scheme)?;
-    let port = if kind == Kind::Sentinel {
-        SENTINEL_PORT
-    } else {
-        PORT
+    let port = match kind {
+        Kind::Sentinel => SENTINEL_PORT,
+        _ => PORT,
     };
+    let mut parts = Parts::read(&url, kind)?;
     if kind == Kind::Unix {
-        let parts = Parts::read(&url, Some(url.path()))?;
         let address = Address::Unix(PathBuf::from(decoded(url.path())?));
         return parts.done(&url, Topology::Single(address));
     }
-    let mut parts = Parts::read(&url, None)?;
     let mut hosts = vec![(host(&url)?, url.port().unwrap_or(port))];
     for text in more.iter().chain(&parts.nodes) {
         hosts.push(with_port(text, port)?);
@@ -201,11 +199,7 @@ fn address((host, port): HostPort, tls: bool) -> Address {
 
 fn host(url: &Url) -> Result<String, Error> {
     let host = url.host_str().filter(|host| !host.is_empty());
-    decoded(
-        host.unwrap_or("localhost")
-            .trim_start_matches('[')
-            .trim_end_matches(']'),
-    )
+    decoded(host.unwrap_or("localhost").trim_matches(['[', ']']))
 }
 
 /// Parses `host`, `host:port`, `[v6]` or `[v6]:port`.

@@ -5,28 +5,32 @@ use std::{fmt, future::IntoFuture, sync::Arc, time::Duration};
 
 use crate::{
     Client, Durability, Error, ErrorKind, Held, Owner, WaitStrategy,
-    base::primitive::Primitive,
+    base::{error::About, primitive::Primitive},
     engine::{AcquireOptions, LONGEST_NOTE, Owned, OwnerChoice, Renewed, Wait, invalid_lease},
     protocol::lease::{Lease, LeaseError},
     runtime::BoxFuture,
 };
 
-/// The common part of the three builders.
-struct Request<G> {
-    source: Result<Source<G>, Error>,
+/// The common part of the three builders. `S` is the [`Source`] of their guards.
+#[derive(Clone, Debug)]
+struct Request<S> {
+    source: Result<S, Error>,
     options: AcquireOptions,
     wrong: Option<Error>,
     wrong_note: Option<Error>,
 }
 
-/// The object or objects to acquire.
-pub(crate) enum Source<G> {
-    One {
-        client: Client,
-        primitive: Arc<dyn Primitive>,
-        wrap: fn(Held) -> G,
-    },
+/// The object or objects to acquire, and what becomes the guard.
+enum Source<G> {
+    One(One, fn(Held) -> G),
     Many(Arc<dyn AcquireMany<G>>),
+}
+
+/// One object, and the client that acquires it.
+#[derive(Clone)]
+pub(crate) struct One {
+    pub(crate) client: Client,
+    pub(crate) primitive: Arc<dyn Primitive>,
 }
 
 /// Several objects that are acquired as one. For the crates of this family.
@@ -36,7 +40,16 @@ pub trait AcquireMany<G>: fmt::Debug + Send + Sync + 'static {
     fn acquire(self: Arc<Self>, options: AcquireOptions) -> BoxFuture<Result<Option<G>, Error>>;
 }
 
-impl<G> Request<G> {
+impl One {
+    fn of(client: &Client, primitive: Result<Arc<dyn Primitive>, Error>) -> Result<Self, Error> {
+        Ok(Self {
+            primitive: primitive?,
+            client: client.clone(),
+        })
+    }
+}
+
+impl<G> Request<Source<G>> {
     fn new(source: Result<Source<G>, Error>, wait: Wait) -> Self {
         Self {
             source,
@@ -85,90 +98,59 @@ impl<G> Request<G> {
             return Err(error.clone());
         }
         match self.source.as_ref().map_err(Error::clone)? {
-            Source::One {
-                client,
-                primitive,
-                wrap,
-            } => {
+            Source::One(One { client, primitive }, wrap) => {
                 let held = client.acquire(primitive, &self.options).await;
-                held.map(|held| held.map(wrap))
-                    .map_err(|error| error.about(primitive.kind(), primitive.name()))
+                let held = held.about(primitive.kind(), primitive.name())?;
+                Ok(held.map(wrap))
             }
             Source::Many(many) => Arc::clone(many).acquire(self.options.clone()).await,
         }
     }
 
-    fn too_many_attempts(&self) -> Error {
-        let error = Error::new(
-            ErrorKind::TooManyAttempts,
-            "another owner held it in every attempt that the wait strategy allows; allow more, or use try_lock_for",
-        );
-        match &self.source {
-            Ok(Source::One { primitive, .. }) => error.about(primitive.kind(), primitive.name()),
-            _ => error,
-        }
-    }
-}
-
-impl<G> Source<G> {
-    pub(crate) fn one(
-        client: &Client,
-        primitive: Result<Arc<dyn Primitive>, Error>,
-        wrap: fn(Held) -> G,
-    ) -> Result<Self, Error> {
-        Ok(Self::One {
-            primitive: primitive?,
-            client: client.clone(),
-            wrap,
+    /// Runs an acquisition that cannot return `None`.
+    async fn run_to_the_end(&self) -> Result<G, Error>
+    where
+        G: 'static,
+    {
+        let guard = self.run().await?;
+        guard.ok_or_else(|| {
+            let error = Error::new(
+                ErrorKind::TooManyAttempts,
+                "another owner held it in every attempt that the wait strategy allows; allow more, or use try_lock_for",
+            );
+            match &self.source {
+                Ok(Source::One(One { primitive, .. }, _)) => {
+                    error.about(primitive.kind(), primitive.name())
+                }
+                _ => error,
+            }
         })
     }
 }
 
+// Whatever the guard.
 impl<G> Clone for Source<G> {
     fn clone(&self) -> Self {
         match self {
-            Self::One {
-                client,
-                primitive,
-                wrap,
-            } => Self::One {
-                client: client.clone(),
-                primitive: Arc::clone(primitive),
-                wrap: *wrap,
-            },
+            Self::One(one, wrap) => Self::One(one.clone(), *wrap),
             Self::Many(many) => Self::Many(Arc::clone(many)),
         }
     }
 }
 
-impl<G> Clone for Request<G> {
-    fn clone(&self) -> Self {
-        Self {
-            source: self.source.clone(),
-            options: self.options.clone(),
-            wrong: self.wrong.clone(),
-            wrong_note: self.wrong_note.clone(),
+impl<G> fmt::Debug for Source<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::One(one, _) => one.primitive.fmt(f),
+            Self::Many(many) => many.fmt(f),
         }
     }
 }
 
-impl<G> fmt::Debug for Request<G> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("Request");
-        match &self.source {
-            Ok(Source::One { primitive, .. }) => {
-                shown.field("primitive", &Ok::<_, Error>(primitive))
-            }
-            Ok(Source::Many(many)) => shown.field("all", many),
-            Err(error) => shown.field("primitive", &Err::<(), _>(error)),
-        };
-        shown.field("options", &self.options).finish()
-    }
-}
-
-/// Implements a builder: how it waits for one object and for several, after an argument or none.
+/// Implements a builder: how it waits, after an argument or none, what it returns, and the method
+/// that runs it.
 macro_rules! builder_of_acquisitions {
-    ($builder:ident($($wait:ident)?), $for_one:expr, $for_many:expr) => {
+    ($builder:ident($($wait:ident)?), $how_long:expr, $output:ty, $run:ident) => {
         impl<G> $builder<G> {
             /// Creates a builder. Awaiting it returns the error of an invalid name. For the crates
             /// of this family.
@@ -181,7 +163,7 @@ macro_rules! builder_of_acquisitions {
             where
                 G: From<Held>,
             {
-                Self::of(Source::one(client, primitive, G::from), $for_one)
+                Self::of(One::of(client, primitive), G::from, $($wait)?)
             }
 
             /// For a fresh owner, with any kind of result.
@@ -192,8 +174,8 @@ macro_rules! builder_of_acquisitions {
                 wrap: fn(Held) -> G,
                 $($wait: Duration)?
             ) -> Self {
-                let source = Source::one(client, primitive, wrap);
-                Self(Request::new(source, $for_one).fresh())
+                let builder = Self::of(One::of(client, primitive), wrap, $($wait)?);
+                Self(builder.0.fresh())
             }
 
             /// Creates a builder for several objects at once. For the crates of this family.
@@ -202,12 +184,17 @@ macro_rules! builder_of_acquisitions {
                 many: Result<Arc<dyn AcquireMany<G>>, Error>,
                 $($wait: Duration)?
             ) -> Self {
-                Self::of(many.map(Source::Many), $for_many)
+                Self(Request::new(many.map(Source::Many), $how_long))
             }
 
-            /// Creates a builder of one object or several, or one that fails.
-            pub(crate) fn of(source: Result<Source<G>, Error>, wait: Wait) -> Self {
-                Self(Request::new(source, wait))
+            /// Creates a builder of one object, or one that fails.
+            pub(crate) fn of(
+                one: Result<One, Error>,
+                wrap: fn(Held) -> G,
+                $($wait: Duration)?
+            ) -> Self {
+                let source = one.map(|one| Source::One(one, wrap));
+                Self(Request::new(source, $how_long))
             }
 
             /// Sets a lease of fixed length, counted from the grant: 50 ms to 365 days. The client
@@ -435,6 +422,15 @@ macro_rules! builder_of_acquisitions {
             }
         }
 
+        impl<G: 'static> IntoFuture for $builder<G> {
+            type Output = Result<$output, Error>;
+            type IntoFuture = BoxFuture<Self::Output>;
+
+            fn into_future(self) -> Self::IntoFuture {
+                Box::pin(async move { self.0.$run().await })
+            }
+        }
+
         // Whatever the guard.
         impl<G> Clone for $builder<G> {
             fn clone(&self) -> Self {
@@ -456,7 +452,7 @@ macro_rules! builder_of_acquisitions {
 /// `tokio::join!` and `tokio::select!` take the builder as it is. `tokio::spawn` takes
 /// `lock.lock().into_future()`.
 #[must_use = "nothing is acquired until this is awaited"]
-pub struct Acquire<G>(Request<G>);
+pub struct Acquire<G>(Request<Source<G>>);
 
 /// An acquisition that does not wait. Await the builder to run it. Returns `None` if another owner
 /// holds the object.
@@ -467,53 +463,23 @@ pub struct Acquire<G>(Request<G>);
 ///
 /// A builder is not a future; see [`Acquire`].
 #[must_use = "nothing is acquired until this is awaited"]
-pub struct TryAcquire<G>(Request<G>);
+pub struct TryAcquire<G>(Request<Source<G>>);
 
 /// An acquisition with a limited wait. Await the builder to run it. Returns `None` if another owner
 /// held the object at every check.
 ///
 /// Name the returned guard, as with [`TryAcquire`]. A builder is not a future; see [`Acquire`].
 #[must_use = "nothing is acquired until this is awaited"]
-pub struct TryAcquireFor<G>(Request<G>);
+pub struct TryAcquireFor<G>(Request<Source<G>>);
 
-builder_of_acquisitions!(Acquire(), Wait::Forever, Wait::Forever);
-builder_of_acquisitions!(TryAcquire(), Wait::Never, Wait::Never);
-builder_of_acquisitions!(TryAcquireFor(wait), Wait::For(wait), once_or_for(wait));
+builder_of_acquisitions!(Acquire(), Wait::Forever, G, run_to_the_end);
+builder_of_acquisitions!(TryAcquire(), Wait::Never, Option<G>, run);
+builder_of_acquisitions!(TryAcquireFor(wait), once_or_for(wait), Option<G>, run);
 
-/// Several objects with a `wait` of zero make one attempt, which takes as long as the answers.
+/// A `wait` of zero makes one attempt. One of several objects takes as long as the answers.
 const fn once_or_for(wait: Duration) -> Wait {
     match wait {
         Duration::ZERO => Wait::Never,
         wait => Wait::For(wait),
-    }
-}
-
-impl<G: 'static> IntoFuture for Acquire<G> {
-    type Output = Result<G, Error>;
-    type IntoFuture = BoxFuture<Self::Output>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            let guard = self.0.run().await?;
-            guard.ok_or_else(|| self.0.too_many_attempts())
-        })
-    }
-}
-
-impl<G: 'static> IntoFuture for TryAcquire<G> {
-    type Output = Result<Option<G>, Error>;
-    type IntoFuture = BoxFuture<Self::Output>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { self.0.run().await })
-    }
-}
-
-impl<G: 'static> IntoFuture for TryAcquireFor<G> {
-    type Output = Result<Option<G>, Error>;
-    type IntoFuture = BoxFuture<Self::Output>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { self.0.run().await })
     }
 }

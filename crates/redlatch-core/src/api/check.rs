@@ -15,7 +15,7 @@ use crate::{
     net::{LinkClass, Listener, Repeated},
     protocol::{
         classify::{Class, Refusal, classify},
-        name::{Key, PUBLISH},
+        name::{Key, Name, PUBLISH},
         rights::{self, Missing},
         time::Moment,
         waiter::WaitStrategy,
@@ -25,12 +25,7 @@ use crate::{
 
 /// Checks the server's version, role and eviction policy. Checks whether the user may run the
 /// commands of the scripts and subscribe to notifications.
-pub(crate) async fn check(client: &Client, deadline: Moment) -> Result<(), Error> {
-    let checked = check_all(client, deadline).await;
-    checked.map_err(|error| denied(client, error))
-}
-
-async fn check_all(client: &Client, deadline: Moment) -> Result<(), Error> {
+pub(super) async fn check(client: &Client, deadline: Moment) -> Result<(), Error> {
     let _early = listen_early(client);
     let servers = check_servers(client, deadline).await?;
     let mut keys = client.probe_keys(&servers);
@@ -249,9 +244,7 @@ async fn check_commands(client: &Client, key: &Key, deadline: Moment) -> Result<
     match client.net().ask(key.slot(), text, deadline).await {
         // The probe insists.
         Err(error) if error.is_transient() => {}
-        answer => {
-            answer?;
-        }
+        answer => drop(answer?),
     }
     let repeated = Repeated::new(&call, timeouts::REQUEST, deadline);
     let answer = client.net().insist(repeated).await.map_err(barred);
@@ -275,11 +268,7 @@ fn judge(client: &Client, reply: &Value) -> Result<(), Error> {
     let items = reply
         .as_array()
         .ok_or_else(|| Error::bad_reply(CORE.probe.name, reply))?;
-    let refused: Vec<_> = items
-        .iter()
-        .skip(1)
-        .filter_map(|item| item.as_str())
-        .collect();
+    let refused: Vec<_> = items.iter().skip(1).filter_map(Value::as_str).collect();
     if let Some(full) = refused.iter().find(|refusal| refusal.contains("OOM")) {
         return Err(Error::new(
             ErrorKind::ServerFull,
@@ -380,14 +369,13 @@ impl Client {
                 break;
             }
             // The digits of an id with a suffix are a valid name.
-            if let Ok(name) =
-                crate::protocol::name::Name::parse(&format!("{}-{n}", self.id().as_str()))
-            {
-                let key = self.key(&name);
-                let node = router.node(key.slot());
-                if let Some(address) = node.filter(|node| addresses.contains(node)) {
-                    found.entry(address).or_insert(key);
-                }
+            let Ok(name) = Name::parse(&format!("{}-{n}", self.id())) else {
+                continue;
+            };
+            let key = self.key(&name);
+            let node = router.node(key.slot());
+            if let Some(address) = node.filter(|node| addresses.contains(node)) {
+                found.entry(address).or_insert(key);
             }
         }
         found.into_values().collect()

@@ -880,11 +880,6 @@ impl<C: From<Client>> ClientBuilder<C> {
         }
     }
 
-    /// Creates a builder whose `connect` returns `error`.
-    pub(super) fn refused(error: Error) -> Self {
-        Self::of(Err(error))
-    }
-
     /// Names the variable of the environment that the address comes from in the error.
     pub(super) fn naming(mut self, variable: &str) -> Self {
         self.wrong = self

@@ -1,14 +1,35 @@
 //! How an address becomes a builder, and a builder a client: at once, or with the first call.
 
-use std::{env, ffi::OsString, sync::Arc, time::Duration};
+use std::{env, ffi::OsString, pin::pin, sync::Arc};
 
-use super::{
-    address::{self, Settings},
-    config::{ClientBuilder, Config},
-};
+use tokio::sync::{Notify, watch};
+
 use crate::{
-    Client, Error, ErrorKind,
-    base::observe,
+    Client, Error, ErrorKind, Metadata,
+    api::{
+        address::{self, Settings},
+        check,
+        config::{ClientBuilder, Config},
+    },
+    base::{
+        life::Life,
+        observe,
+        owner::{ClientId, Numbers},
+        rules::{Rule, Rules},
+        sync::{AtomicUsize, Mutex},
+        timeouts,
+    },
+    engine::{
+        Holds, LocalQueues, Releaser, Watchdog, Withdrawals,
+        client_record::{ClientRecord, FirstWrite},
+        context::{Core, SiblingTables},
+    },
+    net::{Callees, Clocks, Hub, LinkClass, Net, Reach, WakeRoutes, World, start_router},
+    protocol::{
+        lease::Trust,
+        time::Moment,
+        waiter::{RECHECKS_PER_SECOND, RateLimiter},
+    },
     runtime::{Runtime, TokioRuntime},
 };
 
@@ -69,7 +90,7 @@ impl<C: From<Client>> ClientBuilder<C> {
     pub fn with_defaults(url: &str, defaults: impl FnOnce(Self) -> Self) -> Self {
         match address::read(url) {
             Ok((servers, settings)) => defaults(Self::of(Ok(servers))).with(settings),
-            Err(error) => Self::refused(error),
+            Err(error) => Self::of(Err(error)),
         }
     }
 
@@ -98,15 +119,17 @@ impl<C: From<Client>> ClientBuilder<C> {
         let set = |name: &&str| value(name).filter(|value| !value.is_empty());
         let found = VARIABLES.iter().find_map(|name| Some((name, set(name)?)));
         let Some((name, url)) = found else {
-            return Self::refused(address::wrong(format!(
+            return Self::of(Err(address::wrong(format!(
                 "no address is in the environment: neither {} is set; set one, such as {}=redis://localhost:6379",
                 VARIABLES.join(" nor "),
                 VARIABLES[0]
-            )));
+            ))));
         };
         match url.to_str() {
             Some(url) => Self::new(url).naming(name),
-            None => Self::refused(address::wrong(format!("the variable {name} is not UTF-8"))),
+            None => Self::of(Err(address::wrong(format!(
+                "the variable {name} is not UTF-8"
+            )))),
         }
     }
 
@@ -175,7 +198,9 @@ impl<C: From<Client>> ClientBuilder<C> {
     /// Panics in a tokio runtime without I/O or time enabled.
     pub fn connect_lazy(self) -> Result<C, Error> {
         let (config, runtime) = self.checked()?;
-        Ok(C::from(Client::start_lazy(config, runtime)))
+        let client = Client::assemble(config, runtime);
+        client.spawn_background(FirstWrite::AtFirstUse);
+        Ok(C::from(client))
     }
 
     /// Sets the options that the address has.
@@ -189,37 +214,35 @@ impl<C: From<Client>> ClientBuilder<C> {
     }
 
     fn set(self, name: &str, value: &str) -> Self {
+        let no = |what| address::wrong(format!("{name} in the address is {what}"));
+        let span = || address::span(value);
         match name {
             "prefix" => self.prefix(value),
             "application" => self.application(value),
             "client_name" => self.client_name(value),
-            "max_waiters" => match value.parse() {
-                Ok(waiters) => self.max_waiters(waiters),
-                Err(_) => self.refuse(address::wrong("max_waiters in the address is no number")),
-            },
-            "self_check" => match value.parse() {
-                Ok(check) => self.self_check(check),
-                Err(_) => {
-                    let message = "self_check in the address is neither true nor false";
-                    self.refuse(address::wrong(message))
-                }
-            },
-            _ => match address::span(value) {
-                Ok(span) => self.set_span(name, span),
-                Err(error) => self.refuse(error),
-            },
+            "max_waiters" => {
+                let waiters = value.parse().map_err(|_| no("no number"));
+                self.given(waiters, Self::max_waiters)
+            }
+            "self_check" => {
+                let check = value.parse().map_err(|_| no("neither true nor false"));
+                self.given(check, Self::self_check)
+            }
+            "lease" => self.given(span(), Self::default_lease),
+            "patience" => self.given(span(), Self::patience),
+            "fail_fast" => self.given(span(), Self::fail_fast),
+            "long_wait" => self.given(span(), Self::long_wait),
+            "connect_timeout" => self.given(span(), Self::connect_timeout),
+            "token_retention" => self.given(span(), Self::token_retention),
+            _ => self.given(span(), Self::server_clock_allowance),
         }
     }
 
-    fn set_span(self, name: &str, span: Duration) -> Self {
-        match name {
-            "lease" => self.default_lease(span),
-            "patience" => self.patience(span),
-            "fail_fast" => self.fail_fast(span),
-            "long_wait" => self.long_wait(span),
-            "connect_timeout" => self.connect_timeout(span),
-            "token_retention" => self.token_retention(span),
-            _ => self.server_clock_allowance(span),
+    /// Sets an option, unless its value is wrong.
+    fn given<T>(self, value: Result<T, Error>, set: fn(Self, T) -> Self) -> Self {
+        match value {
+            Ok(value) => set(self, value),
+            Err(error) => self.refuse(error),
         }
     }
 
@@ -239,11 +262,187 @@ impl<C: From<Client>> ClientBuilder<C> {
     }
 }
 
+impl Client {
+    async fn start(config: Config, runtime: Arc<dyn Runtime>) -> Result<Self, Error> {
+        let self_check = config.self_check;
+        let deadline = runtime.now() + config.connect_timeout;
+        let client = Self::assemble(config, runtime);
+        client.net().router.want();
+        client.spawn_background(if self_check {
+            FirstWrite::ByConnect
+        } else {
+            FirstWrite::AtFirstUse
+        });
+        let life = Arc::clone(&client.net().world.life);
+        let mut starting = Starting(Some(&life));
+        let result = {
+            let ready = pin!(client.get_ready(self_check, deadline));
+            client.unless_closing(ready).await
+        };
+        // A client that was closed meanwhile knows the cause of all other errors.
+        match result.map_err(|error| client.check_closing().err().unwrap_or(error)) {
+            Ok(()) => {
+                starting.0 = None;
+                Ok(client)
+            }
+            Err(error) => {
+                drop(starting);
+                drop(client);
+                // Wait for the tasks, so that no connection attempt outlives this call.
+                life.idle().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn get_ready(&self, self_check: bool, deadline: Moment) -> Result<(), Error> {
+        let net = self.net();
+        net.router.known(deadline).await?;
+        if let Some(slots) = net.router.unserved() {
+            observe::unserved(&slots);
+        }
+        if !self.keeps(Rule::StartWithoutSome) {
+            for slot in net.router.one_slot_per_node() {
+                let class = LinkClass::Command;
+                net.router.session(slot, class, deadline).await?;
+            }
+        }
+        let denied = |error| check::denied(self, error);
+        net.router.any_session(deadline).await.map_err(denied)?;
+        if !self_check {
+            // This client may only look, or give back. The background writes its record.
+            return Ok(());
+        }
+        check::check(self, deadline).await.map_err(denied)?;
+        let others = net.router.one_slot_per_node().len() > 1;
+        let patience = if others {
+            deadline.min(self.now() + timeouts::RECORD_WRITE)
+        } else {
+            deadline
+        };
+        let record = &self.0.record;
+        match record.announce(net, patience, timeouts::RECORD_TTL).await {
+            Err(error) if others && error.is_silence() => {
+                tracing::debug!(target: "redlatch", %error, "the server for this client's record is silent; it is written later");
+                Ok(())
+            }
+            result => result,
+        }
+    }
+
+    fn assemble(config: Config, runtime: Arc<dyn Runtime>) -> Self {
+        observe::describe();
+        let rules = config.rules;
+        let address = config.servers.topology.to_string().into();
+        let id = ClientId::from_entropy(runtime.entropy());
+        let numbers = Arc::new(Numbers::new(id.clone()));
+        let world = world(&config, &runtime, &numbers);
+        let router = start_router(&world, config.servers, config.connect_timeout);
+        let metadata = Metadata::of_this_process(config.application);
+        let local_queues = Arc::new(LocalQueues::new(rules, config.prefix.clone()));
+        let callees: Arc<dyn Callees> = Arc::clone(&local_queues) as _;
+        let hub = Hub::new(&router, Reach::Everywhere, &callees);
+        let wakes = WakeRoutes::new(&hub, &config.prefix, &id);
+        let holds = Arc::new(Holds::default());
+        let (prefix, queues) = (config.prefix.clone(), Arc::clone(&local_queues));
+        let withdrawals = Withdrawals::new(prefix, queues, Arc::clone(&holds), config.patience);
+        Self(Arc::new(Core {
+            net: Arc::new(Net {
+                world,
+                router,
+                hub,
+                wakes,
+                fail_fast: config.fail_fast,
+            }),
+            record: Arc::new(ClientRecord::new(&config.prefix, &id, metadata)),
+            numbers,
+            prefix: config.prefix,
+            lease: config.lease,
+            strategy: config.strategy,
+            address,
+            trust: trust(config.trust, rules),
+            retention: config.retention,
+            patience: config.patience,
+            long_wait: config.long_wait,
+            max_waiters: config.max_waiters,
+            rules,
+            holds,
+            local_queues: Arc::clone(&local_queues),
+            phase_watches: Arc::default(),
+            sibling_tables: SiblingTables::default(),
+            watchdog: Arc::new(Watchdog::new(runtime)),
+            withdrawals: Arc::new(withdrawals),
+            releaser: Arc::new(Releaser::new(config.retention, local_queues)),
+            rate_limiter: Mutex::new(RateLimiter::new(RECHECKS_PER_SECOND)),
+            waiters: AtomicUsize::new(0),
+            releases: AtomicUsize::new(0),
+            quieter: Notify::new(),
+            closing_holds: Mutex::default(),
+            closing: watch::Sender::new(None),
+        }))
+    }
+
+    fn spawn_background(&self, record: FirstWrite) {
+        let core = &self.0;
+        core.watch_over();
+        let net = || Arc::clone(&core.net);
+        let life = &core.net.world.life;
+        life.spawn("watchdog", Arc::clone(&core.watchdog).run(net()));
+        life.spawn(
+            "releaser",
+            Arc::clone(&core.releaser).run(net(), Arc::clone(&core.record)),
+        );
+        life.spawn("withdrawals", Arc::clone(&core.withdrawals).run(net()));
+        if let Some(changed) = &core.net.world.changed {
+            let (withdrawals, changed) = (Arc::clone(&core.withdrawals), Arc::clone(changed));
+            life.spawn("key watch", withdrawals.watch_keys(net(), changed));
+        }
+        life.spawn(
+            "client record",
+            Arc::clone(&core.record).keep(net(), record),
+        );
+    }
+}
+
+/// Creates the environment of the code below the engine.
+fn world(config: &Config, runtime: &Arc<dyn Runtime>, numbers: &Arc<Numbers>) -> World {
+    let life = Life::new(Arc::clone(runtime), Arc::clone(numbers));
+    World::new(
+        Arc::clone(runtime),
+        Arc::clone(&config.transport),
+        Clocks::new(config.clock_allowance()),
+        life,
+        (config.watch_keys, config.rules),
+    )
+}
+
+/// Returns the trust in clocks that the client applies.
+fn trust(configured: Trust, rules: Rules) -> Trust {
+    if rules.keeps(Rule::TakeMargin) {
+        configured
+    } else {
+        Trust::new(0.0).unwrap_or_default()
+    }
+}
+
+/// The life of a client that is not ready yet. Dropping it stops the client at once.
+struct Starting<'a>(Option<&'a Life>);
+
+impl Drop for Starting<'_> {
+    fn drop(&mut self) {
+        if let Some(life) = self.0 {
+            life.stop();
+        }
+    }
+}
+
 /// The variables with an address, in the order in which they are looked for.
 const VARIABLES: [&str; 2] = ["REDLATCH_URL", "REDIS_URL"];
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn from(set: &'static [(&str, &str)]) -> ClientBuilder {

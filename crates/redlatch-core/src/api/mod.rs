@@ -4,8 +4,6 @@ pub(crate) mod address;
 pub(crate) mod builder;
 mod check;
 pub(crate) mod client;
-mod close;
 pub(crate) mod config;
 mod connect;
 pub(crate) mod describe;
-mod start;

@@ -245,10 +245,6 @@ impl Error {
         Self::new(ErrorKind::Unavailable, why)
     }
 
-    pub(crate) fn closed() -> Self {
-        Self::new(ErrorKind::Closed, "the client is closed")
-    }
-
     /// Creates the error of a lost hold. For the crates of this family.
     #[doc(hidden)]
     pub fn lost(cause: LossCause) -> Self {

@@ -24,34 +24,30 @@ enum List<'a> {
 /// in one pass.
 #[derive(Clone, Copy, Debug)]
 struct Words<'a> {
-    first: [&'a str; FIRST],
-    /// The text from the word behind the first ones on.
-    rest: Option<&'a str>,
+    /// The first words, and the rest of the text.
+    first: [&'a str; FIRST + 1],
     len: usize,
 }
 
 impl<'a> Words<'a> {
     fn of(text: &'a str) -> Self {
-        let (mut first, mut len) = ([""; FIRST], 0);
-        for (place, word) in first.iter_mut().zip(text.split(' ')) {
+        let (mut first, mut len) = ([""; FIRST + 1], 0);
+        for (place, word) in first.iter_mut().zip(text.splitn(FIRST + 1, ' ')) {
             *place = word;
             len += 1;
         }
-        // Without further words, this is behind the end of the text.
-        let begin: usize = first.iter().map(|word| word.len() + 1).sum();
-        let rest = text.get(begin..);
-        let more = rest.map_or(0, |rest| rest.split(' ').count());
+        let more = first[FIRST].matches(' ').count();
         Self {
             first,
-            rest,
             len: len + more,
         }
     }
 
     fn get(&self, at: usize) -> Option<&'a str> {
-        match self.rest {
-            Some(rest) if at >= FIRST => rest.split(' ').nth(at - FIRST),
-            _ => (at < self.len).then(|| self.first[at]),
+        match at {
+            _ if at >= self.len => None,
+            ..FIRST => Some(self.first[at]),
+            _ => self.first[FIRST].split(' ').nth(at - FIRST),
         }
     }
 }
@@ -60,11 +56,6 @@ impl<'a> Words<'a> {
 const FIRST: usize = 8;
 
 impl<'a> List<'a> {
-    fn of(reply: &'a Value) -> Option<Self> {
-        let text = || reply.as_str().map(Words::of).map(Self::Text);
-        reply.as_array().map(Self::Values).or_else(text)
-    }
-
     fn text(self, at: usize) -> Option<&'a str> {
         match self {
             Self::Values(values) => values.get(at)?.as_str(),
@@ -76,7 +67,9 @@ impl<'a> List<'a> {
 impl<'a> Items<'a> {
     /// Wraps a reply of `script`, which must be a list or its text form.
     pub fn new(script: &'static Script, reply: &'a Value) -> Result<Self, crate::Error> {
-        let list = List::of(reply).ok_or_else(|| crate::Error::bad_reply(script.name, reply))?;
+        let text = || reply.as_str().map(Words::of).map(List::Text);
+        let list = reply.as_array().map(List::Values).or_else(text);
+        let list = list.ok_or_else(|| crate::Error::bad_reply(script.name, reply))?;
         Ok(Self {
             script,
             reply,

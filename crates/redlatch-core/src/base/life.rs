@@ -140,10 +140,15 @@ impl Life {
 
     /// Returns the error of a client that accepts no more work.
     pub(crate) fn closed(&self) -> Error {
-        match self.end.get() {
-            Some(end) => Error::new(ErrorKind::Closed, end.to_string()),
-            None => Error::closed(),
-        }
+        let why = match self.end.get() {
+            None => "the client is closed",
+            Some(End::Runtime) => "the tokio runtime in which this client was made has ended",
+            Some(End::Panic(task)) => {
+                let why = format!("the client is closed: its task {task} has panicked");
+                return Error::new(ErrorKind::Closed, why);
+            }
+        };
+        Error::new(ErrorKind::Closed, why)
     }
 
     /// Tells whether this process is not the one that created the client. Costs one `getpid`.
@@ -205,17 +210,6 @@ impl fmt::Debug for Life {
             .field("end", &self.end)
             .field("tasks", &self.tasks)
             .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Display for End {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Runtime => {
-                f.write_str("the tokio runtime in which this client was made has ended")
-            }
-            Self::Panic(task) => write!(f, "the client is closed: its task {task} has panicked"),
-        }
     }
 }
 

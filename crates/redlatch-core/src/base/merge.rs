@@ -14,11 +14,12 @@ use crate::runtime::{Command, Reply, ServerError, Value};
 /// One call that stands for several.
 #[derive(Debug)]
 pub(crate) struct MergedCall {
-    script: &'static Script,
+    pub(crate) script: &'static Script,
     list: List,
     /// The slot of all keys, or `None` if the server has all slots.
     slot: Option<u16>,
-    dated: bool,
+    /// Whether its calls take something, and so may act for a limited time only.
+    pub(crate) dated: bool,
     act_before: u64,
     /// The shared arguments.
     header: Command,
@@ -40,7 +41,7 @@ pub(crate) enum Slots {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part<'a> {
     call: &'a ScriptCall,
-    list: List,
+    pub(crate) list: List,
     slot: Option<u16>,
     act_before: u64,
 }
@@ -66,21 +67,16 @@ impl<'a> Part<'a> {
     }
 
     fn shared(&self) -> usize {
-        self.list.shared - usize::from(self.call.is_dated())
+        self.list.shared - usize::from(self.call.dated)
     }
 
     /// Returns a hash of all that has to be equal in calls that merge. It is the same in each run.
     pub(crate) fn class(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         let script = self.call.script().name;
-        (script, self.slot, self.call.is_dated()).hash(&mut hasher);
+        (script, self.slot, self.call.dated).hash(&mut hasher);
         self.header().for_each(|item| item.hash(&mut hasher));
         hasher.finish()
-    }
-
-    /// Returns the largest number of calls in one.
-    pub(crate) const fn most(&self) -> usize {
-        self.list.most
     }
 }
 
@@ -95,7 +91,7 @@ impl MergedCall {
             script: part.call.script(),
             list,
             slot: part.slot,
-            dated: part.call.is_dated(),
+            dated: part.call.dated,
             act_before: u64::MAX,
             calls: 0,
             header,
@@ -112,7 +108,7 @@ impl MergedCall {
         let fits = !self.is_full()
             && part.call.script().name == self.script.name
             && part.slot == self.slot
-            && part.call.is_dated() == self.dated
+            && part.call.dated == self.dated
             && part.header().eq(self.header.args());
         if fits {
             self.push(part);
@@ -143,22 +139,12 @@ impl MergedCall {
         self.keys.args().step_by(self.list.keys.max(1))
     }
 
-    /// Returns the script.
-    pub(crate) const fn script(&self) -> &'static Script {
-        self.script
-    }
-
-    /// Tells whether its calls take something, and so may act for a limited time only.
-    pub(crate) const fn is_dated(&self) -> bool {
-        self.dated
-    }
-
     pub(crate) fn evalsha(&self) -> Command {
-        self.command("EVALSHA", self.script().digest)
+        self.command("EVALSHA", self.script.digest)
     }
 
     pub(crate) fn eval(&self) -> Command {
-        self.command("EVAL", self.script().text)
+        self.command("EVAL", self.script.text)
     }
 
     fn command(&self, verb: &str, script: &str) -> Command {

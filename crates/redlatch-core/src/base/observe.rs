@@ -90,26 +90,19 @@ pub(crate) fn begun(primitive: &dyn Primitive) {
 
 /// Tells that an acquisition waits for long for a hold of another client.
 ///
-/// `of` describes that client, and the note says why it holds; both may be unknown.
+/// `of` is the application, host and process of that client, and the note says why it holds; both
+/// may be unknown.
 pub(crate) fn long_wait(
     labels: &Labels,
     name: &str,
     holder: &str,
-    (of, note): (Option<Described<'_>>, Option<String>),
+    (of, note): (Option<(&str, &str, u32)>, Option<String>),
     waited: Duration,
 ) {
     event!(info: "long_wait", kind = labels.kind, class = &*labels.class, %name, holder,
-        application = of.map(|of| of.application), host = of.map(|of| of.host),
-        pid = of.map(|of| of.pid), note, seconds = waited.as_secs_f64(),
+        application = of.map(|(application, ..)| application), host = of.map(|(_, host, _)| host),
+        pid = of.map(|(.., pid)| pid), note, seconds = waited.as_secs_f64(),
         "waiting for a name that another client holds");
-}
-
-/// The description of a client, for an event.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Described<'a> {
-    pub(crate) application: &'a str,
-    pub(crate) host: &'a str,
-    pub(crate) pid: u32,
 }
 
 /// Opens the span of one wait for the end of a phase.
@@ -230,21 +223,23 @@ pub struct RunEnded<'a> {
     pub ran: Duration,
 }
 
-/// Records the end of a run of a job.
-pub(crate) fn run_ended(run: &RunEnded<'_>) {
-    let labels = Labels::of(run.primitive);
-    let (kind, class, name) = (labels.kind, &*labels.class, run.primitive.name());
-    let (slot, token, attempt, outcome) = (run.slot, run.token, run.attempt, run.outcome);
-    let seconds = run.ran.as_secs_f64();
-    if run.done {
-        event!(info: "run_ended", kind, class, %name, slot, %token, attempt, outcome, seconds,
-            "a job is done");
-    } else {
-        event!(warn: "run_ended", kind, class, %name, slot, %token, attempt, outcome,
-            why = run.why, seconds, "a run of a job has not succeeded");
+impl RunEnded<'_> {
+    /// Records the end of the run.
+    pub fn report(self) {
+        let labels = Labels::of(self.primitive);
+        let (kind, class, name) = (labels.kind, &*labels.class, self.primitive.name());
+        let (slot, token, attempt, outcome) = (self.slot, self.token, self.attempt, self.outcome);
+        let seconds = self.ran.as_secs_f64();
+        if self.done {
+            event!(info: "run_ended", kind, class, %name, slot, %token, attempt, outcome, seconds,
+                "a job is done");
+        } else {
+            event!(warn: "run_ended", kind, class, %name, slot, %token, attempt, outcome,
+                why = self.why, seconds, "a run of a job has not succeeded");
+        }
+        meter::count_with("redlatch_runs_total", &labels, "outcome", outcome);
+        meter::record("redlatch_run_seconds", &labels, seconds);
     }
-    meter::count_with("redlatch_runs_total", &labels, "outcome", outcome);
-    meter::record("redlatch_run_seconds", &labels, seconds);
 }
 
 /// Records a successful renewal. `late` means that less than a third of the lease was left.
@@ -295,16 +290,13 @@ pub(crate) fn release_given_up(labels: &Labels, name: &str, why: &impl fmt::Disp
     meter::count("redlatch_releases_given_up_total", labels);
 }
 
-/// Records that a write was refused, since a higher token has written.
-pub(crate) fn fenced(
-    labels: &Labels,
-    key: &str,
-    token: &impl fmt::Display,
-    mark: &impl fmt::Display,
-) {
-    event!(warn: "fenced", kind = labels.kind, class = &*labels.class, name = %key, %token, %mark,
+/// Records that a fence has refused a write to `key`, since a higher token has written.
+pub fn report_fenced(class: &Arc<str>, key: &str, token: Token, mark: Token) {
+    let (kind, class) = ("fence", Arc::clone(class));
+    let labels = Labels { kind, class };
+    event!(warn: "fenced", kind, class = &*labels.class, name = %key, %token, %mark,
         "a write with an outdated token was refused");
-    meter::count("redlatch_fenced_total", labels);
+    meter::count("redlatch_fenced_total", &labels);
 }
 
 /// An event in a term of a leader.
@@ -323,23 +315,25 @@ pub enum TermEvent {
     NotAnnounced(Error),
 }
 
-/// Records an event of a term.
-pub(crate) fn term(labels: &Labels, name: &str, token: &impl fmt::Display, event: TermEvent) {
-    let kind = labels.kind;
-    let class = &*labels.class;
-    match event {
-        TermEvent::Began => event!(info: "term", kind, class, %name, %token, "a term has begun"),
-        TermEvent::Lost(cause) => event!(warn: "term_lost", kind, class, %name, %token,
-            cause = cause.as_str(), "a term was lost, and its work was dropped"),
-        TermEvent::Resigned => event!(info: "resigned", kind, class, %name, %token,
-            "a leader has resigned, and ends its candidacy"),
-        TermEvent::WorkFailed(error) => {
-            event!(warn: "work_failed", kind, class, %name, %token, %error,
-                "the work of a leader has failed");
-            meter::count("redlatch_failed_work_total", labels);
+impl TermEvent {
+    /// Records the event of a term of `primitive`.
+    pub fn report(self, primitive: &dyn Primitive, token: Token) {
+        let labels = Labels::of(primitive);
+        let (kind, class, name) = (labels.kind, &*labels.class, primitive.name());
+        match self {
+            Self::Began => event!(info: "term", kind, class, %name, %token, "a term has begun"),
+            Self::Lost(cause) => event!(warn: "term_lost", kind, class, %name, %token,
+                cause = cause.as_str(), "a term was lost, and its work was dropped"),
+            Self::Resigned => event!(info: "resigned", kind, class, %name, %token,
+                "a leader has resigned, and ends its candidacy"),
+            Self::WorkFailed(error) => {
+                event!(warn: "work_failed", kind, class, %name, %token, %error,
+                    "the work of a leader has failed");
+                meter::count("redlatch_failed_work_total", &labels);
+            }
+            Self::NotAnnounced(error) => event!(warn: "not_announced", kind, class, %name, %token,
+                %error, "observers do not learn the value of the leader"),
         }
-        TermEvent::NotAnnounced(error) => event!(warn: "not_announced", kind, class, %name, %token,
-            %error, "observers do not learn the value of the leader"),
     }
 }
 
@@ -460,4 +454,10 @@ pub(crate) fn clocks_differ(difference: Duration, allowance: Duration) {
 /// Records that a sentinel reports a new master of `service`.
 pub(crate) fn switched(service: &str) {
     event!(info: "switch", service, "a sentinel says that the master has changed");
+}
+
+/// Returns the name of the executable of this process.
+pub(crate) fn executable() -> Option<String> {
+    let path = std::env::current_exe().ok()?;
+    Some(path.file_stem()?.to_string_lossy().into_owned())
 }

@@ -156,8 +156,7 @@ impl fmt::Display for Suffix {
 
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.client.as_str())?;
-        write!(f, ":{}", self.number)
+        write!(f, "{}{}", self.client, self.suffix())
     }
 }
 
@@ -215,48 +214,40 @@ impl Numbers {
     }
 }
 
-/// The identity of one acquisition's requests: `<client>:<n>`, never used twice.
+/// The identity of one acquisition's requests: `<client>:<n>`, never used twice. Its number is from
+/// the series of the owners' numbers.
 #[derive(Clone, PartialEq, Eq)]
-pub struct AttemptId {
-    client: ClientId,
-    number: u64,
-}
+pub struct AttemptId(Owner);
 
 impl AttemptId {
     pub(crate) fn draw(numbers: &Numbers) -> Self {
-        Self {
-            client: numbers.client.clone(),
-            number: numbers.draw(),
-        }
+        Self(numbers.owner())
     }
 
     /// Returns attempt `number` of the client of `owner`.
     pub(crate) fn of(owner: &Owner, number: u64) -> Self {
-        Self {
-            client: owner.client.clone(),
-            number,
-        }
+        let client = owner.client.clone();
+        Self(Owner { client, number })
     }
 
     pub(crate) const fn number(&self) -> u64 {
-        self.number
+        self.0.number
     }
 
     /// Returns the client, with which the attempt's text begins.
     pub const fn client(&self) -> &ClientId {
-        &self.client
+        &self.0.client
     }
 
     /// Returns `:<n>`, which follows the client's id in the attempt's text.
     pub fn suffix(&self) -> impl fmt::Display + use<> {
-        Suffix(self.number)
+        self.0.suffix()
     }
 }
 
 impl fmt::Display for AttemptId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.client.as_str())?;
-        write!(f, ":{}", self.number)
+        write!(f, "{}", self.0)
     }
 }
 

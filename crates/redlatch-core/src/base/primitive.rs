@@ -57,9 +57,10 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
         0
     }
 
-    /// Returns what inspection names the holds of this object after.
-    fn hold_names(&self) -> HoldNames {
-        HoldNames::Owners
+    /// Tells whether inspection names the holds of this object after the attempts that acquired
+    /// them, and not after their owners. Both have the form `<client>:<n>`.
+    fn names_attempts(&self) -> bool {
+        false
     }
 
     /// Returns the side of the object that this primitive acquires.
@@ -431,15 +432,6 @@ pub enum Renewed {
     Late,
     /// The hold has ended.
     Lost(LossCause),
-}
-
-/// The identity by which inspection names holds. Both have the form `<client>:<n>`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HoldNames {
-    /// The owner.
-    Owners,
-    /// The attempt that acquired them.
-    Attempts,
 }
 
 impl Renewed {

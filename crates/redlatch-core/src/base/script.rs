@@ -38,7 +38,7 @@ pub struct ScriptCall {
     keys: usize,
     /// The number of keys that it requires; the others are optional.
     needed: Option<usize>,
-    dated: bool,
+    pub(super) dated: bool,
     /// Whether it never goes together with others.
     alone: bool,
 }
@@ -156,10 +156,6 @@ impl ScriptCall {
     /// Returns all arguments but `act_before`.
     pub(super) fn all_args(&self) -> impl Iterator<Item = &[u8]> {
         self.items.args().skip(self.keys)
-    }
-
-    pub(super) const fn is_dated(&self) -> bool {
-        self.dated
     }
 
     /// Returns the call without its optional keys, if it has any.

@@ -20,6 +20,7 @@ use serde_json::{Value as Json, json};
 use crate::{
     Error, ErrorKind, Token,
     base::{
+        observe::executable,
         owner::ClientId,
         sync::{Mutex, lock},
         timeouts,
@@ -433,9 +434,4 @@ fn record(prefix: &Prefix, client: &str) -> (String, u16) {
     // An id of 32 hexadecimal digits is a valid name.
     let key = Name::parse(client).map(|name| Key::new(prefix, &name));
     key.map_or_else(|_| (String::new(), 0), |key| (key.part("m"), key.slot()))
-}
-
-fn executable() -> Option<String> {
-    let path = std::env::current_exe().ok()?;
-    Some(path.file_stem()?.to_string_lossy().into_owned())
 }

@@ -18,7 +18,7 @@ use crate::{
     Error, ErrorKind, Owner,
     base::{
         life::Life,
-        observe::{self, Described, Labels},
+        observe::{self, Labels},
         owner::{AttemptId, ClientId, Numbers},
         primitive::Grant,
         rules::{Rule, Rules},
@@ -341,11 +341,8 @@ impl Client {
                 }
                 _ => None,
             };
-            let of = of.as_ref().map(|of| Described {
-                application: &of.application,
-                host: &of.host,
-                pid: of.pid,
-            });
+            let of = of.as_ref();
+            let of = of.map(|of| (of.application.as_str(), of.host.as_str(), of.pid));
             observe::long_wait(&labels, &name, &holder, (of, note), waited);
         };
         let tell = tell.instrument(Span::current());

@@ -14,7 +14,7 @@ use crate::{
     Client, Error, LossCause, Owner,
     base::{
         owner::AttemptId,
-        primitive::{HoldNames, Primitive, Renewed, Token},
+        primitive::{Primitive, Renewed, Token},
         sync::AtomicBool,
         timeouts,
     },
@@ -574,9 +574,9 @@ impl Held {
     pub(super) async fn put_note(&self, text: &str) {
         let primitive = &self.hold.primitive;
         let attempt = self.attempt();
-        let holder = match primitive.hold_names() {
-            HoldNames::Owners => self.owner().to_string(),
-            HoldNames::Attempts => attempt.to_string(),
+        let holder = match primitive.names_attempts() {
+            true => attempt.to_string(),
+            false => self.owner().to_string(),
         };
         let client = &self.hold.client;
         let lease = self.remaining();

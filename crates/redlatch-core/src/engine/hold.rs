@@ -20,7 +20,7 @@ use crate::{
     base::{
         observe::{self, Labels},
         owner::AttemptId,
-        primitive::{Grant, HoldNames, Primitive, Token},
+        primitive::{Grant, Primitive, Token},
         rules::Rule,
         sync::{Mutex, MutexGuard, lock},
     },
@@ -230,8 +230,7 @@ impl Hold {
     /// waiters alone.
     pub(super) fn has_own_key(&self) -> bool {
         let key = self.primitive.key().as_str();
-        self.primitive.hold_names() == HoldNames::Owners
-            && Key::decode(&self.client.0.prefix, key).is_some()
+        !self.primitive.names_attempts() && Key::decode(&self.client.0.prefix, key).is_some()
     }
 
     pub(crate) fn labels(&self) -> Labels {

@@ -29,7 +29,7 @@ impl Handle {
     /// Creates a handle of a name in the layout of another library.
     pub fn foreign(client: &Client, kind: &'static str, name: &str) -> Self {
         Self {
-            key: Name::parse(name).and_then(|name| client.foreign_key(&name)),
+            key: Name::parse(name).and_then(|name| Key::foreign(&client.0.prefix, &name)),
             ..Self::new(client, kind, name)
         }
     }

@@ -9,22 +9,22 @@ use crate::{
     Client, Error, Held, Metadata, Owner, Token,
     api::describe,
     base::{
-        observe::{self, Labels, RunEnded},
+        observe::{self, Labels},
         primitive::Side,
         rules::Rule,
         script::ScriptCall,
         sync::{Mutex, lock},
         timeouts,
     },
-    engine::client_record,
+    engine::client_record::About as Noted,
     family::{
-        About, AcquireOptions, AttemptId, Items, Primitive, ServerAnswers, TermEvent, Together,
-        WatchOptions, Watched,
+        About, AcquireOptions, AttemptId, Items, Primitive, ServerAnswers, Together, WatchOptions,
+        Watched,
     },
     net::{LinkClass, Repeated},
     protocol::{
         lease::Lease,
-        name::{Key, Name, NameError},
+        name::{Key, Name},
         time::Moment,
     },
     runtime::BoxFuture,
@@ -226,12 +226,10 @@ pub trait Internals {
         name: &str,
         token: Option<Token>,
     ) -> Result<Option<String>, Error> {
-        let client = self.client();
-        client.check_process()?;
         if !of.is_some_and(|of| of.has_notes) {
-            return Ok(None);
+            return self.check_process().map(|()| None);
         }
-        read_note(client, client_record::About::Hold, (holder, name), token).await
+        read_note(self.client(), Noted::Hold, (holder, name), token).await
     }
 
     /// Reads who has ended a hold by force, and why. `holder` may be any owner of its client. Costs
@@ -242,9 +240,7 @@ pub trait Internals {
         name: &str,
         token: Option<Token>,
     ) -> Result<Option<String>, Error> {
-        let client = self.client();
-        client.check_process()?;
-        read_note(client, client_record::About::End, (holder, name), token).await
+        read_note(self.client(), Noted::End, (holder, name), token).await
     }
 
     /// Writes that this client ends a hold by force, and why, for the holder and for those who
@@ -290,11 +286,6 @@ pub trait Internals {
         self.client().0.record.metadata().clone()
     }
 
-    /// Reports the end of a run of a job.
-    fn run_ended(&self, run: &RunEnded<'_>) {
-        observe::run_ended(run);
-    }
-
     /// Pauses on this client's clock.
     async fn pause(&self, span: Duration) {
         let client = self.client();
@@ -304,24 +295,6 @@ pub trait Internals {
     /// Runs `future` in the background, on this client's runtime. The client does not wait for it.
     fn spawn(&self, task: &'static str, future: BoxFuture<()>) {
         self.client().runtime().spawn(task, future);
-    }
-
-    /// Reports what happens to a term of `primitive`.
-    fn report_term(&self, primitive: &dyn Primitive, token: Token, event: TermEvent) {
-        observe::term(&Labels::of(primitive), primitive.name(), &token, event);
-    }
-
-    /// Reports that a write to `key` was refused, since a higher token has written.
-    fn report_fenced(
-        &self,
-        kind: &'static str,
-        class: &Arc<str>,
-        key: &str,
-        token: Token,
-        mark: Token,
-    ) {
-        let class = Arc::clone(class);
-        observe::fenced(&Labels { kind, class }, key, &token, &mark);
     }
 
     /// Reports that the server refused to tell others that `primitive` is free.
@@ -337,12 +310,6 @@ pub trait Internals {
     /// Returns the key of `name`.
     fn key(&self, name: &Name) -> Key {
         self.client().key(name)
-    }
-
-    /// Returns the key of the object called `name` in another program's layout; see
-    /// [`Key::foreign`].
-    fn foreign_key(&self, name: &Name) -> Result<Key, NameError> {
-        Key::foreign(&self.client().0.prefix, name)
     }
 
     /// Returns the key under this client's prefix beside `key`; see [`Key::beside`].
@@ -366,13 +333,9 @@ pub trait Internals {
         self.client().0.prefix.wake_channels()
     }
 
-    /// Marks a hold of this client as ended by force.
-    fn revoked(&self, key: &Key, token: Token) {
-        self.revoked_hold(key, Side::Exclusive, token.as_u64());
-    }
-
-    /// The same as [`revoked`](Self::revoked), for kinds that name holds by serials.
-    fn revoked_hold(&self, key: &Key, side: Side, serial: u64) {
+    /// Marks a hold of this client as ended by force. Where holds have no serials, `serial` is the
+    /// token.
+    fn revoked(&self, key: &Key, side: Side, serial: u64) {
         self.client().holds().revoked(key, side, serial);
     }
 
@@ -425,10 +388,11 @@ impl Internals for Client {
 
 async fn read_note(
     client: &Client,
-    about: client_record::About,
+    about: Noted,
     hold: (&str, &str),
     token: Option<Token>,
 ) -> Result<Option<String>, Error> {
+    client.check_process()?;
     let deadline = client.now() + client.0.patience;
     let (net, record) = (client.net(), &client.0.record);
     record.read_note(net, about, hold, token, deadline).await

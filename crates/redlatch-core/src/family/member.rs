@@ -3,8 +3,8 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
-    Acquire, Client, Error, Held, TryAcquire, TryAcquireFor, api::builder::Source,
-    base::primitive::Primitive, engine::Wait,
+    Acquire, Client, Error, Held, TryAcquire, TryAcquireFor, api::builder::One,
+    base::primitive::Primitive,
 };
 
 /// Any lock: the plain lock, each stripe of a striped lock, the fair lock, either side of a
@@ -54,7 +54,7 @@ impl dyn Lockable + '_ {
     /// # }
     /// ```
     pub fn lock(&self) -> Acquire<Held> {
-        Acquire::of(self.source(), Wait::Forever)
+        Acquire::of(self.one(), Held::from)
     }
 
     /// Acquires the lock if it is free now; `None` otherwise. Await the returned builder.
@@ -70,7 +70,7 @@ impl dyn Lockable + '_ {
     /// # }
     /// ```
     pub fn try_lock(&self) -> TryAcquire<Held> {
-        TryAcquire::of(self.source(), Wait::Never)
+        TryAcquire::of(self.one(), Held::from)
     }
 
     /// Acquires the lock, and waits for `wait` at most; `None` if it was not free. Await the
@@ -87,14 +87,11 @@ impl dyn Lockable + '_ {
     /// # }
     /// ```
     pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<Held> {
-        TryAcquireFor::of(self.source(), Wait::For(wait))
+        TryAcquireFor::of(self.one(), Held::from, wait)
     }
 
-    fn source(&self) -> Result<Source<Held>, Error> {
-        let Member {
-            client, primitive, ..
-        } = self.member()?;
-        Source::one(&client, Ok(primitive), Held::from)
+    fn one(&self) -> Result<One, Error> {
+        self.member().map(|Member { one, .. }| one)
     }
 }
 
@@ -103,8 +100,7 @@ impl dyn Lockable + '_ {
 #[doc(hidden)]
 #[derive(Clone)]
 pub struct Member {
-    client: Client,
-    primitive: Arc<dyn Primitive>,
+    one: One,
     object: &'static str,
 }
 
@@ -113,11 +109,10 @@ pub struct Member {
 impl Member {
     /// Creates a member.
     pub fn new(client: &Client, primitive: Arc<dyn Primitive>) -> Self {
-        Self {
-            client: client.clone(),
-            object: primitive.kind(),
-            primitive,
-        }
+        let object = primitive.kind();
+        let client = client.clone();
+        let one = One { client, primitive };
+        Self { one, object }
     }
 
     /// Marks this as one side of an object of kind `object`. The exclusive side of an object
@@ -130,17 +125,17 @@ impl Member {
 
     /// Returns the client that acquires it.
     pub const fn client(&self) -> &Client {
-        &self.client
+        &self.one.client
     }
 
     /// Returns the name.
     pub fn name(&self) -> &str {
-        self.primitive.name()
+        self.one.primitive.name()
     }
 
     /// Returns the kind, as it appears in events and metrics.
     pub fn kind(&self) -> &'static str {
-        self.primitive.kind()
+        self.one.primitive.kind()
     }
 
     /// Returns the kind of the object that this is, or is a side of.
@@ -150,7 +145,7 @@ impl Member {
 
     /// Returns the primitive that the engine acquires.
     pub const fn primitive(&self) -> &Arc<dyn Primitive> {
-        &self.primitive
+        &self.one.primitive
     }
 }
 
@@ -159,7 +154,7 @@ impl fmt::Debug for Member {
         f.debug_struct("Member")
             .field("kind", &self.kind())
             .field("name", &self.name())
-            .field("address", &self.client.address())
+            .field("address", &self.one.client.address())
             .finish()
     }
 }

@@ -8,11 +8,10 @@
 #[macro_use]
 mod handle;
 pub mod exclusive;
-mod forget;
 mod internals;
 pub(crate) mod member;
 #[cfg(test)]
-#[path = "../runtime/replies.rs"]
+#[path = "../runtime/tests/replies.rs"]
 mod replies;
 mod scan;
 mod work;
@@ -25,11 +24,11 @@ pub use crate::{
     base::{
         error::About,
         items::{Items, listed},
-        observe::{RunEnded, TermEvent},
+        observe::{RunEnded, TermEvent, report_fenced},
         owner::AttemptId,
         primitive::{
-            AcquireRequest, Answer, AnswerForAll, Force, Grant, HoldNames, Identity, Primitive,
-            ReleaseReply, ReleaseRequest, RenewRequest, Renewed, Side, Waiting, Watched, Withdraw,
+            AcquireRequest, Answer, AnswerForAll, Force, Grant, Identity, Primitive, ReleaseReply,
+            ReleaseRequest, RenewRequest, Renewed, Side, Waiting, Watched, Withdraw,
             WithdrawRequest, Withdrawn, loss,
         },
         rules::{Rule, Rules},
@@ -38,8 +37,7 @@ pub use crate::{
     engine::{AcquireOptions, OwnerChoice, Portion, REMEMBERED, Together, Wait, WatchOptions},
     family::{
         exclusive::Kind,
-        forget::{Forgotten, forget},
-        scan::{Scan, Stored, is_of_one_object, stored},
+        scan::{Forgotten, Scan, Stored, forget, is_of_one_object, stored},
         work::while_held,
     },
     protocol::{

@@ -1,16 +1,19 @@
-//! The iteration over the keys of a client's prefix.
+//! The records under a client's prefix: the search for their names, their kind, and their removal.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
+
+use redlatch_lua::CORE;
 
 use crate::{
     Client, Error, ErrorKind, Token,
+    base::{items::Items, script::ScriptCall},
     protocol::{
         glob,
         name::{Key, Name},
         rights,
         time::Moment,
     },
-    runtime::Command,
+    runtime::{Command, Value},
 };
 
 /// Finds the names under a client's prefix that match a pattern, in bounded steps. For the crates
@@ -86,18 +89,14 @@ impl Scan {
             }
             reply => reply?,
         };
-        let Some([cursor, keys]) = reply.as_array() else {
-            return Err(Error::bad_reply("SCAN", &reply));
+        let parts = match reply.as_array() {
+            Some([cursor, keys]) => cursor.as_str().zip(keys.as_array()),
+            _ => None,
         };
-        let (Some(cursor), Some(keys)) = (cursor.as_str(), keys.as_array()) else {
-            return Err(Error::bad_reply("SCAN", &reply));
-        };
-        let names = keys
-            .iter()
-            .filter_map(|key| Key::decode(prefix, key.as_str()?));
-        let names = names
-            .filter(|name| glob::matches(&self.pattern, name.as_str()))
-            .collect();
+        let (cursor, keys) = parts.ok_or_else(|| Error::bad_reply("SCAN", &reply))?;
+        let decoded = |key: &Value| Key::decode(prefix, key.as_str()?);
+        let matches = |name: &Name| glob::matches(&self.pattern, name.as_str());
+        let names = keys.iter().filter_map(decoded).filter(matches).collect();
         if cursor == "0" {
             nodes.pop_front();
         }
@@ -152,12 +151,10 @@ pub async fn stored(client: &Client, name: &Name) -> Result<Option<Stored>, Erro
         let Some([kind, forced]) = reply.as_array() else {
             return Err(Error::bad_reply("HMGET", &reply));
         };
+        let forced = forced.as_str().and_then(|token| token.parse().ok());
         Ok(kind.as_str().map(|kind| Stored {
             kind: kind.to_owned(),
-            forced: forced
-                .as_str()
-                .and_then(|token| token.parse().ok())
-                .map(Token::from_u64),
+            forced: forced.map(Token::from_u64),
         }))
     };
     if let Some(stored) = look().await? {
@@ -188,8 +185,101 @@ pub fn is_of_one_object(error: &Error) -> bool {
     }
 }
 
+/// The outcome of a request to forget the record of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the record may still be there"]
+#[non_exhaustive]
+pub enum Forgotten {
+    /// It is removed. The name may be of any kind now.
+    Done,
+    /// There is none.
+    Unset,
+    /// The record stays, since an owner holds the name.
+    Held,
+    /// The record stays, since a caller waits for the name, or did a moment ago.
+    Waited,
+    /// It stays: it is a latch that is not deleted, or a job with its records. Only the methods of
+    /// that kind remove those.
+    Set,
+    /// It stays for so long at least: late copies of earlier requests may still come, or the last
+    /// token is ahead of the server's clock.
+    Early(Duration),
+}
+
+/// Removes the record of `name`, if nobody uses it. Costs two commands as a rule. For the crates of
+/// this family.
+///
+/// # Errors
+///
+/// `WrongKind` if the record is not of this family. The errors of a request.
+///
+/// # Cancel safety
+///
+/// If the future is dropped, the record is removed or not, at most 5 s later.
+pub async fn forget(client: &Client, name: &Name) -> Result<Forgotten, Error> {
+    let key = client.key(name);
+    let mut waited = false;
+    loop {
+        let Some(Stored { kind, .. }) = stored(client, name).await? else {
+            return Ok(Forgotten::Unset);
+        };
+        let build = |_: &_| call(&key, &kind);
+        match client.change(build, decode).await? {
+            Ok(Forgotten::Early(rest)) if rest <= SOON && !waited => {
+                waited = true;
+                client.alarm(client.now() + rest).await;
+            }
+            Ok(forgotten) => return Ok(forgotten),
+            // The kind has changed since the look, so the next look sees another one.
+            Err(found) if found != kind => {}
+            Err(found) => return Err(Error::unknown_kind(&found)),
+        }
+    }
+}
+
+/// Builds the call of `core/forget.lua`.
+fn call(key: &Key, kind: &str) -> ScriptCall {
+    ScriptCall::new(&CORE.forget, key)
+        .dated()
+        .keys(PARTS.map(|part| key.part(part)))
+        .arg(kind)
+}
+
+/// Reads the outcome, or else the kind of a record that is not of the given one.
+fn decode(items: &Items<'_>) -> Result<Result<Forgotten, String>, Error> {
+    Ok(Ok(match items.text(1)? {
+        "forgotten" => Forgotten::Done,
+        "unset" => Forgotten::Unset,
+        "held" => Forgotten::Held,
+        "waited" => Forgotten::Waited,
+        "set" => Forgotten::Set,
+        "early" => Forgotten::Early(items.span(2)?),
+        "kind" => return Ok(Err(items.text(2)?.to_owned())),
+        _ => return Err(items.bad()),
+    }))
+}
+
 /// The answer of `PTTL` for a key that does not exist.
 const ABSENT: i64 = -2;
 
 /// The number of keys that the server examines in one step.
 const STEP: &str = "256";
+
+/// The longest time for which late copies of requests may come. A caller waits for it.
+const SOON: Duration = Duration::from_millis(5_100);
+
+/// The parts that a kind may have, in the order of the script's keys.
+const PARTS: [&str; 6] = ["q", "l", "r", "d", "o", "p"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::replies::reads_anything;
+
+    #[test]
+    fn any_reply_is_decoded_or_refused() {
+        let words = "forgotten unset held waited set early kind";
+        let words: Vec<_> = words.split(' ').collect();
+        reads_anything(&CORE.forget, &words, decode);
+    }
+}

@@ -251,7 +251,7 @@ impl Joint {
         Self {
             call: MergedCall::of(part),
             class,
-            tasks: Vec::with_capacity(part.most()),
+            tasks: Vec::with_capacity(part.list.most),
         }
     }
 
@@ -265,7 +265,7 @@ impl Joint {
     /// Builds its command, with the script's text if that was not sent before. A server that lacks
     /// the script would refuse all calls that are under way, and answer them late.
     fn command(&self, loaded: &Loaded) -> Command {
-        let script = self.call.script().name;
+        let script = self.call.script.name;
         let mut loaded = lock(loaded);
         if loaded.contains(&script) {
             return self.call.evalsha();
@@ -403,10 +403,7 @@ impl Queue {
             return false;
         }
         class.listed = true;
-        let dated = class
-            .calls
-            .front()
-            .is_some_and(|joint| joint.call.is_dated());
+        let dated = class.calls.front().is_some_and(|joint| joint.call.dated);
         if dated {
             self.others.push_back(id);
         } else {
@@ -577,7 +574,7 @@ mod tests {
             }
         }
         join(&mut queue, &call("y", 9));
-        assert!(!send(&mut queue, 1).call.is_dated());
+        assert!(!send(&mut queue, 1).call.dated);
         let classes = [send(&mut queue, 3).class, send(&mut queue, 3).class];
         assert_ne!(classes[0], classes[1]);
         assert!(queue.next().is_none());

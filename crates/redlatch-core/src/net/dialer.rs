@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::select;
-
 use super::{Access, World};
 use crate::{
     Error, ErrorKind,
@@ -58,14 +56,10 @@ impl Dialer {
             world.runtime.sleep_until(now + pause).await;
         }
         let address = target.await;
-        let deadline = world.now() + timeout;
-        let result = select! {
-            biased;
-            result = access.dial(world, &address, self.purpose) => result,
-            () = world.runtime.sleep_until(deadline) => {
-                Err(access.missing().unwrap_or_else(|| Error::late_dial(&address, timeout)))
-            }
-        };
+        let dial = access.dial(world, &address, self.purpose);
+        let dialed = world.until(world.now() + timeout, dial).await;
+        let late = || Error::late_dial(&address, timeout);
+        let result = dialed.unwrap_or_else(|| Err(access.missing().unwrap_or_else(late)));
         match &result {
             Ok(_) => self.redial.connected(world.now()),
             Err(_) => self.redial.failed(),
@@ -85,46 +79,39 @@ pub(super) async fn ask(
     let count = commands.len();
     let ask = async {
         let (dialed, _) = access.dial(world, address, Purpose::Command).await?;
-        Ok(dialed.conn.send(commands).await)
+        let outcomes = dialed.conn.send(commands).await;
+        Ok::<_, Error>(values(address, outcomes, count))
     };
     let deadline = world.now() + timeout.min(timeouts::TOPOLOGY_QUERY);
-    let outcomes: Vec<Outcome> = select! {
-        biased;
-        outcomes = ask => outcomes?,
-        () = world.runtime.sleep_until(deadline) => {
-            let late = || Error::unavailable(format!("no answer from {address} in time"));
-            return Err(access.missing().unwrap_or_else(late));
-        }
-    };
-    Ok(values(address, outcomes, count))
+    let late = || Error::unavailable(format!("no answer from {address} in time"));
+    let answers = world.until(deadline, ask).await;
+    answers.unwrap_or_else(|| Err(access.missing().unwrap_or_else(late)))
 }
 
-/// Sends one command on a connection for pub/sub. The error is `late` without an answer in time.
+/// Sends one command on a connection for pub/sub. The error is `late` without an answer in time. A
+/// forked process sends none, because both processes share the sockets.
 pub(super) async fn ask_pubsub(
     world: &World,
     conn: &dyn Conn,
     command: Command,
     late: &str,
 ) -> Result<Reply, Error> {
-    let outcomes = select! {
-        biased;
-        outcomes = conn.send(vec![command]) => outcomes,
-        () = world.runtime.sleep_until(world.now() + timeouts::PUBSUB_ANSWER) => {
-            return Err(Error::unavailable(late));
-        }
-    };
+    world.life.check_process()?;
+    let deadline = world.now() + timeouts::PUBSUB_ANSWER;
+    let outcomes = world.until(deadline, conn.send(vec![command])).await;
+    let outcomes = outcomes.ok_or_else(|| Error::unavailable(late))?;
     Outcome::first_reply(outcomes).map_err(Error::unavailable)
 }
 
 /// Returns the replies to `count` commands, whatever number of outcomes a transport gives.
-fn values(address: &Address, outcomes: Vec<Outcome>, count: usize) -> Vec<Result<Value, Error>> {
-    let values = outcomes.into_iter();
-    let mut values: Vec<_> = values.map(|outcome| value(address, outcome)).collect();
-    values.resize_with(count, || {
-        let message = format!("no answer from {address}: no outcome");
-        Err(Error::unavailable(message))
-    });
-    values
+fn values(
+    address: &Address,
+    mut outcomes: Vec<Outcome>,
+    count: usize,
+) -> Vec<Result<Value, Error>> {
+    outcomes.resize(count, Outcome::Unknown("no outcome".to_owned()));
+    let outcomes = outcomes.into_iter();
+    outcomes.map(|outcome| value(address, outcome)).collect()
 }
 
 fn value(address: &Address, outcome: Outcome) -> Result<Value, Error> {

@@ -54,7 +54,7 @@ impl Health {
 impl Router {
     /// Returns what is known about the connections for commands.
     pub(crate) fn health(&self) -> Health {
-        let Some(wanted) = self.first_wanted() else {
+        let Some(wanted) = self.wanted.look(|&first| first) else {
             return Health {
                 connection: Connection::Idle,
                 last_answer: None,
@@ -85,7 +85,7 @@ impl Router {
                     .min_by_key(|link| link.down_since())?
                     .clone(),
                 None if routes.nodes().next().is_some() => return None,
-                None => return self.first_wanted().zip(self.trouble()),
+                None => return self.wanted.look(|&first| first).zip(self.trouble()),
             }
         };
         link.away()

@@ -1,20 +1,18 @@
 //! One supervised command connection to one node.
 
 use std::{
+    convert::Infallible,
     future::ready,
     sync::{Arc, atomic::AtomicU32},
     time::Duration,
 };
 
-use tokio::{select, sync::Notify};
+use tokio::select;
 
 use super::{Access, Session, World, dialer::Dialer, looks::Looks};
 use crate::{
     Error, ErrorKind,
-    base::{
-        observe,
-        sync::{Mutex, Watch, lock},
-    },
+    base::{observe, sync::Watch},
     protocol::{outage::Outage, time::Moment},
     runtime::{Address, Dialed, Login, Purpose},
 };
@@ -73,29 +71,23 @@ pub(crate) struct Link {
     class: LinkClass,
     /// The largest number of replicas that the server ever had.
     replicas: Arc<AtomicU32>,
-    state: Watch<LinkState>,
-    contact: Mutex<Contact>,
-    /// Notified when the server serves no slots any more.
-    retire: Notify,
-}
-
-/// When the server was connected, and when it answered.
-#[derive(Debug)]
-struct Contact {
-    /// Since when there is no connection; `None` while there is one.
-    down_since: Option<Moment>,
-    /// The last answer of the connections before the present one.
-    heard: Option<Moment>,
+    state: Watch<State>,
 }
 
 #[derive(Clone, Debug)]
-enum LinkState {
-    Connecting,
+enum State {
     Up(Arc<Session>),
-    Down(Error),
+    /// There is no connection, or the client has ended.
+    Down {
+        since: Moment,
+        /// The last answer of the connections before.
+        heard: Option<Moment>,
+        /// Why the last try to connect failed, or the connection broke. `None` before the first try
+        /// has ended.
+        why: Option<Error>,
+    },
     /// The server serves no slots any more. Requests under way continue, except those in lists.
     Retired,
-    Closed,
 }
 
 impl Link {
@@ -107,23 +99,18 @@ impl Link {
         replicas: Arc<AtomicU32>,
     ) -> Arc<Self> {
         let world = settings.world.clone();
-        let dialer = Dialer::new(
-            world.clone(),
-            Purpose::Command,
-            settings.access.clone(),
-            settings.connect_timeout,
-        );
+        let (access, timeout) = (settings.access.clone(), settings.connect_timeout);
+        let dialer = Dialer::new(world.clone(), Purpose::Command, access, timeout);
         let link = Arc::new(Self {
             settings,
             address: address.clone(),
             class,
             replicas,
-            state: Watch::new(LinkState::Connecting),
-            contact: Mutex::new(Contact {
-                down_since: Some(world.now()),
+            state: Watch::new(State::Down {
+                since: world.now(),
                 heard: None,
+                why: None,
             }),
-            retire: Notify::new(),
         });
         let supervising = supervise(Arc::clone(&link), dialer);
         world.life.spawn("link", supervising);
@@ -133,46 +120,73 @@ impl Link {
     /// Returns the session if the connection is up.
     pub(super) fn up(&self) -> Option<Arc<Session>> {
         self.state.look(|state| match state {
-            LinkState::Up(session) => Some(Arc::clone(session)),
+            State::Up(session) => Some(Arc::clone(session)),
             _ => None,
         })
     }
 
     /// Returns since when there is no connection; `None` while there is one.
     pub(super) fn down_since(&self) -> Option<Moment> {
-        lock(&self.contact).down_since
+        self.away().map(|(since, _)| since)
     }
 
     /// Returns since when there is no connection, and why; `None` while there is one.
     pub(super) fn away(&self) -> Option<(Moment, Error)> {
-        let since = self.down_since()?;
-        let why = self.state.look(|state| match state {
-            LinkState::Down(error) => error.clone(),
-            _ => Error::no_connection(&self.address),
-        });
-        Some((since, why))
+        self.state.look(|state| match state {
+            State::Down { since, why, .. } => {
+                let unknown = || Error::no_connection(&self.address);
+                Some((*since, why.clone().unwrap_or_else(unknown)))
+            }
+            _ => None,
+        })
     }
 
     /// Returns the time of the last answer.
     pub(super) fn last_answer(&self) -> Option<Moment> {
-        let present = self.up().map(|session| session.heard());
-        present.or(lock(&self.contact).heard)
+        match self.state.look(State::clone) {
+            State::Up(session) => Some(session.heard()),
+            State::Down { heard, .. } => heard,
+            State::Retired => None,
+        }
     }
 
     /// Returns whether the last try to connect failed, or the connection broke.
     pub(super) fn is_down(&self) -> bool {
-        self.state.look(|state| matches!(state, LinkState::Down(_)))
+        self.state
+            .look(|state| matches!(state, State::Down { why: Some(_), .. }))
     }
 
     /// Returns whether the link has ended because the server serves no slots any more.
     pub(super) fn is_retired(&self) -> bool {
-        self.state.look(|state| matches!(state, LinkState::Retired))
+        self.state.look(|state| matches!(state, State::Retired))
     }
 
     /// Ends the link because the server serves no slots any more. Requests under way on its
     /// connection continue.
     pub(super) fn retire(&self) {
-        self.retire.notify_one();
+        self.enter(State::Retired);
+    }
+
+    /// Enters a state, unless the link is retired.
+    fn enter(&self, mut next: State) {
+        // The old state is dropped behind the lock.
+        self.state.change(|state| {
+            let is_retired = matches!(state, State::Retired);
+            if !is_retired {
+                std::mem::swap(state, &mut next);
+            }
+            !is_retired
+        });
+    }
+
+    /// Records that there is no connection.
+    fn failed(&self, why: Error) {
+        let since = self.down_since();
+        self.enter(State::Down {
+            since: since.unwrap_or_else(|| self.settings.world.now()),
+            heard: self.last_answer(),
+            why: Some(why),
+        });
     }
 
     /// Waits until the connection is up, until `deadline` at the latest. Fails at once if the
@@ -181,53 +195,44 @@ impl Link {
         if let Some(session) = self.up() {
             return Ok(session);
         }
+        let world = &self.settings.world;
+        let may_change = |error: &Error| error.kind() == ErrorKind::Unavailable;
         let state = self.state.watch();
         // Further waiting is useless for one that is up, ended, or refused for a permanent reason.
         let settled = state.find(|state| match state {
-            LinkState::Connecting => None,
-            LinkState::Down(error) if error.kind() == ErrorKind::Unavailable => None,
+            State::Down { why, .. } if why.as_ref().is_none_or(may_change) => None,
             settled => Some(settled.clone()),
         });
-        let last = select! {
-            biased;
-            settled = settled => settled,
-            () = self.settings.world.life.forked() => return self.settings.world.life.check_process().and(Err(Error::closed())),
-            () = self.settings.world.alarm(deadline) => self.state.look(LinkState::clone),
-        };
-        match last {
-            LinkState::Up(session) => Ok(session),
-            LinkState::Down(error) => Err(error),
-            LinkState::Closed => Err(self.settings.world.life.closed()),
-            LinkState::Connecting => {
+        let settled = world.until(deadline, settled).await;
+        let last = settled.unwrap_or_else(|| self.state.look(State::clone));
+        let error = match last {
+            State::Up(session) => return Ok(session),
+            State::Down { why, .. } => why.unwrap_or_else(|| {
                 let missing = self.settings.access.missing();
-                Err(missing.unwrap_or_else(|| Error::no_connection(&self.address)))
+                missing.unwrap_or_else(|| Error::no_connection(&self.address))
+            }),
+            State::Retired => {
+                Error::unavailable(format!("{} is in charge of nothing any more", self.address))
             }
-            LinkState::Retired => Err(Error::unavailable(format!(
-                "{} is in charge of nothing any more",
-                self.address
-            ))),
-        }
+        };
+        // The end of the client, and a fork, explain any state.
+        world.life.check_all().and(Err(error))
     }
 
-    /// Runs one connection to its end, and returns the reason.
+    /// Runs one connection. The error is the reason for its end.
     async fn live(
         &self,
         (mut dialed, login): (Dialed, Login),
         outage: &mut Outage,
         dialer: &mut Dialer,
-    ) -> Error {
+    ) -> Result<Infallible, Error> {
         let (settings, world) = (&self.settings, &self.settings.world);
         let (conn, pushes) = (dialed.conn, dialed.pushes.as_mut());
         let by_slot = settings.by_slot;
         let beginning = Session::begin(world, &self.address, &self.replicas, conn, by_slot);
-        let session = match beginning.await {
-            Ok(session) => Arc::new(session),
-            Err(error) => return error,
-        };
-        if (settings.asks_role || self.class == LinkClass::Durable)
-            && let Err(error) = session.check_role().await
-        {
-            return error;
+        let session = Arc::new(beginning.await?);
+        if settings.asks_role || self.class == LinkClass::Durable {
+            session.check_role().await?;
         }
         if settings.asks_role {
             // A master that restarts says that it is one, and has forgotten what its successor has.
@@ -236,8 +241,7 @@ impl Link {
         if self.class == LinkClass::Command && world.changed.is_some() {
             session.ask_for_changes().await;
         }
-        lock(&self.contact).down_since = None;
-        self.state.set(LinkState::Up(Arc::clone(&session)));
+        self.enter(State::Up(Arc::clone(&session)));
         if self.class == LinkClass::Command {
             world.strays.connected();
         }
@@ -253,35 +257,33 @@ impl Link {
         if !session.is_condemned() {
             dialer.answered();
         }
-        *lock(&self.contact) = Contact {
-            down_since: Some(world.now()),
-            heard: Some(session.heard()),
-        };
-        error
+        Err(error)
     }
 }
 
 async fn supervise(link: Arc<Link>, dialer: Dialer) {
-    let end = select! {
+    let state = link.state.watch();
+    let retired = |state: &State| matches!(state, State::Retired).then_some(());
+    select! {
         biased;
-        () = link.retire.notified() => LinkState::Retired,
-        () = link.settings.world.ended() => LinkState::Closed,
-        () = keep_up(&link, dialer) => LinkState::Closed,
-    };
-    link.state.set(end);
+        () = state.find(retired) => {}
+        () = link.settings.world.ended() => {}
+        () = keep_up(&link, dialer) => {}
+    }
+    link.failed(link.settings.world.life.closed());
 }
 
 /// Reconnects until dropped.
 async fn keep_up(link: &Link, mut dialer: Dialer) {
     let mut outage = Outage::default();
     while let Some((_, result)) = dialer.next(ready(link.address.clone())).await {
-        let error = match result {
+        let Err(error) = match result {
             Ok(dialed) => link.live(dialed, &mut outage, &mut dialer).await,
-            Err(error) => error,
+            Err(error) => Err(error),
         };
         let trouble = outage.failed(link.settings.world.now());
         observe::disconnected(&link.address, link.class.uses(), &error, trouble);
-        link.state.set(LinkState::Down(error));
+        link.failed(error);
         link.settings.looks.failed();
     }
 }

@@ -1,19 +1,15 @@
 //! Looks for the masters: the signs that one is due, and the looks that have ended.
 
-use tokio::sync::Notify;
-
 use crate::base::sync::Watch;
 
 /// The looks of one client. They follow one another.
 #[derive(Debug)]
-pub(super) struct Looks {
-    /// Notified when the routes may be out of date.
-    sign: Notify,
-    rounds: Watch<Rounds>,
-}
+pub(super) struct Looks(Watch<Rounds>);
 
 #[derive(Debug, Default)]
 struct Rounds {
+    /// Whether there was a sign since the last look began that the routes may be out of date.
+    wanted: bool,
     begun: u64,
     ended: u64,
     /// Whether a connection of this client has ever failed.
@@ -22,34 +18,33 @@ struct Rounds {
 
 impl Looks {
     pub(super) fn new() -> Self {
-        Self {
-            sign: Notify::new(),
-            rounds: Watch::new(Rounds::default()),
-        }
+        Self(Watch::new(Rounds::default()))
     }
 
     /// Reports a sign that the routes may be out of date.
     pub(super) fn want(&self) {
-        self.sign.notify_one();
+        self.0
+            .change(|rounds| !std::mem::replace(&mut rounds.wanted, true));
     }
 
     /// Reports a connection that broke, or that could not be made.
     pub(super) fn failed(&self) {
-        self.rounds.change(|rounds| {
+        self.0.change(|rounds| {
             rounds.failed = true;
-            false
+            !std::mem::replace(&mut rounds.wanted, true)
         });
-        self.want();
     }
 
     /// Waits for a sign.
     pub(super) async fn wanted(&self) {
-        self.sign.notified().await;
+        let wanted = |rounds: &Rounds| rounds.wanted.then_some(());
+        self.0.watch().find(wanted).await;
     }
 
-    /// Records that a look begins.
+    /// Records that a look begins. The look covers all signs before.
     pub(super) fn begin(&self) {
-        self.rounds.change(|rounds| {
+        self.0.change(|rounds| {
+            rounds.wanted = false;
             rounds.begun += 1;
             false
         });
@@ -57,7 +52,7 @@ impl Looks {
 
     /// Records that the look has ended, and the routes follow its result.
     pub(super) fn end(&self) {
-        self.rounds.change(|rounds| {
+        self.0.change(|rounds| {
             rounds.ended = rounds.begun;
             true
         });
@@ -70,12 +65,12 @@ impl Looks {
     /// whenever a connection breaks.
     pub(super) async fn confirmed(&self) {
         let state = |rounds: &Rounds| (rounds.failed, rounds.begun);
-        let (failed, begun) = self.rounds.look(state);
+        let (failed, begun) = self.0.look(state);
         if !failed {
             return;
         }
         self.want();
-        let rounds = self.rounds.watch();
+        let rounds = self.0.watch();
         rounds
             .find(|rounds| (rounds.ended > begun).then_some(()))
             .await;

@@ -3,13 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::{select, sync::Notify};
+use tokio::select;
 
 use super::{
     Access, Link, LinkClass, Servers, Session, Topology, World,
     link::LinkSettings,
     looks::Looks,
-    routes::{Node, Routes, Shard},
+    routes::{self, Node, Routes, Shard},
     servers::{host_port, is_possible},
 };
 use crate::{
@@ -43,10 +43,10 @@ pub(crate) struct Router {
     news: Watch<Option<Error>>,
     /// The looks for the servers.
     pub(super) looks: Arc<Looks>,
-    /// Notified when the servers have changed that may take over from the present masters.
-    pub(super) others_changed: Notify,
+    /// The servers that may take over from the present masters.
+    pub(super) others: Watch<Vec<Address>>,
     /// When the servers were needed first; `None` before a lazy client's first call.
-    wanted: Watch<Option<Moment>>,
+    pub(super) wanted: Watch<Option<Moment>>,
 }
 
 impl Router {
@@ -70,7 +70,7 @@ impl Router {
             routes: Mutex::new(routes),
             news: Watch::new(None),
             looks: Arc::new(Looks::new()),
-            others_changed: Notify::new(),
+            others: Watch::new(Vec::new()),
             wanted: Watch::new(None),
         })
     }
@@ -87,11 +87,6 @@ impl Router {
     /// Resolves when the servers are needed.
     pub(crate) async fn wanted(&self) {
         self.wanted.watch().find(|&first| first.map(|_| ())).await;
-    }
-
-    /// Returns when the servers were needed first.
-    pub(super) fn first_wanted(&self) -> Option<Moment> {
-        self.wanted.look(|&first| first)
     }
 
     /// Returns whether the one server is configured and never looked for.
@@ -128,22 +123,16 @@ impl Router {
         class: LinkClass,
         deadline: Moment,
     ) -> Result<Arc<Session>, Error> {
-        let class = match class {
-            LinkClass::Renewal => match self.up(slot, class) {
-                Some(session) => return Ok(session),
-                None => LinkClass::Command,
-            },
-            class => class,
-        };
-        let link = self.link(slot, class);
-        if let Some(session) = link.as_ref().and_then(|link| link.up()) {
+        if let Some(session) = self.up(slot, class) {
             return Ok(session);
         }
         self.want();
-        match link {
-            Some(link) if self.is_fixed() => Box::pin(link.session(deadline)).await,
-            _ => Box::pin(self.await_session(slot, class, deadline)).await,
-        }
+        // Renewals use the command link while the renewal link is down.
+        let class = match class {
+            LinkClass::Renewal => LinkClass::Command,
+            class => class,
+        };
+        Box::pin(self.await_session(slot, class, deadline)).await
     }
 
     /// Returns why the last look for servers found nothing.
@@ -158,44 +147,44 @@ impl Router {
         class: LinkClass,
         deadline: Moment,
     ) -> Result<Arc<Session>, Error> {
-        let mut news = self.news.watch();
         loop {
-            let trouble = news.look(Clone::clone);
-            let link = self.link(slot, class);
-            let session = async {
-                match &link {
-                    Some(link) => link.session(deadline).await,
-                    None => Err(self.no_route(slot, trouble, deadline).await),
-                }
-            };
+            let find = || self.link(slot, class);
+            let link = self.await_route(slot, deadline, find).await?;
+            let other = || find().filter(|other| !Arc::ptr_eq(other, &link));
             select! {
                 biased;
-                result = session => {
-                    let retired = link.as_ref().is_some_and(|link| link.is_retired());
-                    if result.is_err() && retired && self.world.now() < deadline {
+                result = link.session(deadline) => {
+                    if result.is_err() && link.is_retired() && self.world.now() < deadline {
                         continue;
                     }
                     return result;
                 }
-                () = news.changed() => {}
+                _ = self.found_in_routes(other) => {}
             }
         }
     }
 
-    /// Waits for a node that serves `slot`, and returns the reason when none appears.
-    async fn no_route(&self, slot: u16, trouble: Option<Error>, deadline: Moment) -> Error {
-        // A refusal is permanent.
-        if let Some(error) = trouble.as_ref().filter(|error| !error.is_transient()) {
-            return error.clone();
+    /// Waits until `find` returns a result for the routes, until `deadline` at the latest. Fails at
+    /// once if the last look was refused, because a refusal is permanent.
+    async fn await_route<T>(
+        &self,
+        slot: u16,
+        deadline: Moment,
+        find: impl Fn() -> Option<T>,
+    ) -> Result<T, Error> {
+        let refusal = || self.trouble().filter(|error| !error.is_transient());
+        let found = || find().map(Ok).or_else(|| refusal().map(Err));
+        let found = self.found_in_routes(found);
+        let found = self.world.until(deadline, found).await;
+        found.unwrap_or_else(|| Err(self.no_route(slot)))
+    }
+
+    /// Returns why no node serves `slot`.
+    fn no_route(&self, slot: u16) -> Error {
+        if let Err(error) = self.world.life.check_all() {
+            return error;
         }
-        select! {
-            biased;
-            () = self.world.ended() => return self.world.life.closed(),
-            () = self.world.life.forked() => {}
-            () = self.world.alarm(deadline) => {}
-        }
-        let trouble = self.access.missing().or(trouble);
-        let trouble = trouble.or_else(|| self.trouble());
+        let trouble = self.access.missing().or_else(|| self.trouble());
         trouble.unwrap_or_else(|| {
             Error::unavailable(if self.is_cluster() {
                 format!("no server of the cluster is in charge of slot {slot}")
@@ -206,9 +195,7 @@ impl Router {
     }
 
     fn link(&self, slot: u16, class: LinkClass) -> Option<Arc<Link>> {
-        let routes = self.routes();
-        let node = routes.node(slot)?;
-        Some(self.link_of(node, class))
+        Some(self.link_of(self.routes().node(slot)?, class))
     }
 
     /// Waits until the node at `address` is connected, whichever slots it serves.
@@ -218,11 +205,7 @@ impl Router {
         class: LinkClass,
         deadline: Moment,
     ) -> Result<Arc<Session>, Error> {
-        let link = {
-            let mut routes = self.routes();
-            let node = Arc::clone(routes.node_at(address));
-            self.link_of(&node, class)
-        };
+        let link = self.link_of(self.routes().node_at(address), class);
         link.session(deadline).await
     }
 
@@ -268,10 +251,8 @@ impl Router {
     pub(super) fn sessions(&self, address: Option<&Address>) -> Vec<Arc<Session>> {
         let routes = self.routes();
         let is_there = |node: &&Arc<Node>| address.is_none_or(|address| node.address == *address);
-        let links = routes
-            .nodes()
-            .filter(is_there)
-            .flat_map(|node| node.links());
+        let nodes = routes.nodes().filter(is_there);
+        let links = nodes.flat_map(|node| node.links());
         links.filter_map(|link| link.up()).collect()
     }
 
@@ -286,24 +267,12 @@ impl Router {
     /// the connect time-out, some node is enough: a cluster may have slots that no node serves.
     pub(crate) async fn known(&self, deadline: Moment) -> Result<(), Error> {
         self.want();
-        let mut news = self.news.watch();
         let patient_until = deadline.min(self.world.now() + self.connect_timeout / 3);
-        loop {
-            let trouble = news.look(Clone::clone);
-            let is_patient = self.world.now() < patient_until;
-            let (complete, some) = {
-                let routes = self.routes();
-                (routes.is_complete(), routes.unserved().is_some())
-            };
-            if complete || (some && !is_patient) {
-                return Ok(());
-            }
-            select! {
-                biased;
-                error = self.no_route(0, trouble, deadline) => return Err(error),
-                () = self.world.alarm(patient_until), if is_patient => {}
-                () = news.changed() => {}
-            }
+        let all = || self.routes().is_complete().then_some(());
+        let some = || (!self.masters().is_empty()).then_some(());
+        match self.await_route(0, patient_until, all).await {
+            Err(error) if error.is_transient() => self.await_route(0, deadline, some).await,
+            known => known,
         }
     }
 
@@ -311,25 +280,20 @@ impl Router {
     /// refuses the client. While the first one may answer, no other one is asked.
     pub(crate) async fn any_session(&self, deadline: Moment) -> Result<Arc<Session>, Error> {
         let slots = self.one_slot_per_node();
-        let patience = match slots.len() {
-            0 | 1 => deadline,
-            _ => self.patient_until(deadline),
+        let session = |slot, until| self.session(slot, LinkClass::Command, until);
+        let &[first, _, ..] = slots.as_slice() else {
+            return session(slots.first().copied().unwrap_or_default(), deadline).await;
         };
-        let first = slots.first().copied().unwrap_or_default();
-        let mut trouble = match self.session(first, LinkClass::Command, patience).await {
-            Ok(session) => return Ok(session),
-            Err(error) if slots.len() > 1 && error.is_silence() => error,
-            Err(error) => return Err(error),
+        let mut trouble = match session(first, self.patient_until(deadline)).await {
+            Err(error) if error.is_silence() => error,
+            result => return result,
         };
-        let others = slots
-            .iter()
-            .map(|&slot| self.session(slot, LinkClass::Command, deadline));
+        let others = slots.iter().map(|&slot| session(slot, deadline));
         let mut others: FuturesUnordered<_> = others.collect();
         while let Some(other) = others.next().await {
             match other {
-                Ok(session) => return Ok(session),
                 Err(error) if error.is_silence() => trouble = error,
-                Err(error) => return Err(error),
+                result => return result,
             }
         }
         Err(trouble)
@@ -427,11 +391,7 @@ impl Router {
         let address = self.servers.address(&session.address, host, port)?;
         if !redirect.once {
             tracing::debug!(target: "redlatch", slot = redirect.slot, to = %address, "a slot has moved");
-            let changed = {
-                let mut routes = self.routes();
-                routes.hint = Some(address.clone());
-                routes.assign(redirect.slot, &address)
-            };
+            let changed = self.routes().assign(redirect.slot, &address);
             if changed {
                 self.news.change(|_| true);
                 self.looks.want();
@@ -440,25 +400,15 @@ impl Router {
         Some(address)
     }
 
-    /// Records the servers that may take over from the present masters.
-    pub(super) fn may_take_over(&self, others: Vec<Address>) {
-        let mut routes = self.routes();
-        if routes.others != others {
-            routes.others = others;
-            self.others_changed.notify_one();
-        }
-    }
-
     /// Records the result of a look.
     pub(super) fn found(&self, shards: &[Shard]) {
         let (changed, gone) = self.routes().replace(shards);
-        self.news.change(|trouble| {
-            let is_over = trouble.take().is_some();
-            changed || is_over
-        });
+        self.news
+            .change(|trouble| trouble.take().is_some() || changed);
         if changed {
             observe::in_charge(&self.masters());
         }
+        self.others.set(routes::others(shards));
         for link in gone.iter().flat_map(|node| node.links()) {
             link.retire();
         }

@@ -32,6 +32,8 @@ pub(crate) struct Shard {
     pub(super) master: Address,
     /// The number of replicas.
     pub(super) replicas: u32,
+    /// The usable addresses of the replicas, as far as the server knows them.
+    pub(super) followers: Vec<Address>,
 }
 
 /// The node of every slot, as far as known.
@@ -44,19 +46,9 @@ pub(super) struct Routes {
     nodes: BTreeMap<Address, Arc<Node>>,
     /// The node that the last redirection named, which is asked first.
     pub(super) hint: Option<Address>,
-    /// The servers that may take over from the present masters.
-    pub(super) others: Vec<Address>,
 }
 
 impl Node {
-    fn new(address: Address) -> Arc<Self> {
-        Arc::new(Self {
-            address,
-            links: Default::default(),
-            replicas: Arc::default(),
-        })
-    }
-
     /// Returns the link of `class`, which `start` creates at the first use.
     pub(super) fn link(
         &self,
@@ -82,12 +74,13 @@ impl Node {
 
 impl Shard {
     /// Creates a range of all slots.
-    pub(super) const fn whole(master: Address, replicas: u32) -> Self {
+    pub(super) fn whole(master: Address, followers: Vec<Address>) -> Self {
         Self {
             first: 0,
             last: SLOTS - 1,
             master,
-            replicas,
+            replicas: u32::try_from(followers.len()).unwrap_or(u32::MAX),
+            followers,
         }
     }
 }
@@ -96,24 +89,30 @@ impl Routes {
     /// Creates routes from every slot to `address`.
     pub(super) fn whole(address: Address) -> Self {
         let mut routes = Self::default();
-        routes.replace(&[Shard::whole(address, 0)]);
+        routes.replace(&[Shard::whole(address, Vec::new())]);
         routes
     }
 
     /// Returns the node that serves `slot`.
     pub(super) fn node(&self, slot: u16) -> Option<&Arc<Node>> {
-        self.ranges.range(..=slot).next_back()?.1.as_ref()
+        node_of(&self.ranges, slot)
     }
 
     /// Returns the node at `address`, even if it serves no slots.
     pub(super) fn node_at(&mut self, address: &Address) -> &Arc<Node> {
-        self.nodes
-            .entry(address.clone())
-            .or_insert_with_key(|address| Node::new(address.clone()))
+        self.nodes.entry(address.clone()).or_insert_with(|| {
+            Arc::new(Node {
+                address: address.clone(),
+                links: Default::default(),
+                replicas: Arc::default(),
+            })
+        })
     }
 
-    /// Assigns `slot` to the node at `address`. Returns whether this is a change.
+    /// Assigns `slot` to the node at `address`, as a redirection says. Returns whether this is a
+    /// change.
     pub(super) fn assign(&mut self, slot: u16, address: &Address) -> bool {
+        self.hint = Some(address.clone());
         let before = self.node(slot).cloned();
         if before.as_ref().is_some_and(|node| node.address == *address) {
             return false;
@@ -154,7 +153,10 @@ impl Routes {
         // The old and the new routes can differ only from the first slot of some range on.
         let changed = (0..SLOTS)
             .filter(|slot| ranges.contains_key(slot) || self.ranges.contains_key(slot))
-            .any(|slot| address_of(&ranges, slot) != address_of(&self.ranges, slot));
+            .any(|slot| {
+                let (before, after) = (self.node(slot), node_of(&ranges, slot));
+                before.map(|node| &node.address) != after.map(|node| &node.address)
+            });
         self.ranges = ranges;
         let masters: BTreeSet<Address> = self.masters().into_iter().collect();
         let nodes = std::mem::take(&mut self.nodes).into_iter();
@@ -208,9 +210,8 @@ impl Routes {
     }
 }
 
-fn address_of(ranges: &BTreeMap<u16, Option<Arc<Node>>>, slot: u16) -> Option<&Address> {
-    let (_, node) = ranges.range(..=slot).next_back()?;
-    node.as_ref().map(|node| &node.address)
+fn node_of(ranges: &BTreeMap<u16, Option<Arc<Node>>>, slot: u16) -> Option<&Arc<Node>> {
+    ranges.range(..=slot).next_back()?.1.as_ref()
 }
 
 /// Reads the reply to `CLUSTER SLOTS`. Returns `None` for any other reply. Skips nodes without a
@@ -229,16 +230,22 @@ pub(crate) fn slots(
             (slot < SLOTS).then_some(slot)
         };
         let (first, last) = (slot(first)?, slot(last)?);
-        let (host, port) = announced(nodes.first()?)?;
-        if is_possible(host, port)
-            && let Some(master) = address(host, port)
+        let usable = |(host, port): (&str, u16)| {
+            is_possible(host, port)
+                .then(|| address(host, port))
+                .flatten()
+        };
+        let master = usable(announced(nodes.first()?)?);
+        if let Some(master) = master
             && first <= last
         {
+            let followers = nodes[1..].iter().filter_map(announced);
             shards.push(Shard {
                 first,
                 last,
                 master,
                 replicas: u32::try_from(nodes.len() - 1).unwrap_or(u32::MAX),
+                followers: followers.filter_map(usable).collect(),
             });
         }
     }
@@ -247,19 +254,10 @@ pub(crate) fn slots(
     (!overlap).then_some(shards)
 }
 
-/// Reads the replicas in the reply to `CLUSTER SLOTS`, without duplicates.
-pub(super) fn replicas(
-    reply: &Value,
-    address: impl Fn(&str, u16) -> Option<Address>,
-) -> Vec<Address> {
-    let ranges = reply.as_array().unwrap_or_default().iter();
-    let nodes = ranges.flat_map(|range| range.as_array().unwrap_or_default().iter().skip(3));
-    let replicas: BTreeSet<Address> = nodes
-        .filter_map(announced)
-        .filter(|(host, port)| is_possible(host, *port))
-        .filter_map(|(host, port)| address(host, port))
-        .collect();
-    replicas.into_iter().collect()
+/// Returns the servers that may take over from the masters, without duplicates.
+pub(super) fn others(shards: &[Shard]) -> Vec<Address> {
+    let others: BTreeSet<_> = shards.iter().flat_map(|shard| &shard.followers).collect();
+    others.into_iter().cloned().collect()
 }
 
 /// Reads the address of a node in the reply to `CLUSTER SLOTS`. An empty host means the node that
@@ -289,18 +287,15 @@ mod tests {
     };
 
     fn at(port: u16) -> Address {
-        Address::Tcp {
-            host: "h".into(),
-            port,
-        }
+        tcp("h", port).unwrap()
     }
 
     fn shard(first: u16, last: u16, port: u16) -> Shard {
+        let whole = Shard::whole(at(port), Vec::new());
         Shard {
             first,
             last,
-            master: at(port),
-            replicas: 0,
+            ..whole
         }
     }
 
@@ -384,7 +379,7 @@ mod tests {
         };
         let shards = slots(&reply, asked).unwrap();
         assert_eq!(shards[0].master, tcp("asked", 1).unwrap());
-        assert_eq!(replicas(&reply, asked), [tcp("asked", 3).unwrap()]);
+        assert_eq!(others(&shards), [tcp("asked", 3).unwrap()]);
     }
 
     #[test]
@@ -420,12 +415,16 @@ mod tests {
             (shards.len(), shards[0].first, shards[0].replicas),
             (1, 20, 1)
         );
-        assert_eq!(replicas(&reply, tcp), []);
+        assert_eq!(others(&shards), []);
     }
 
     fn tcp(host: &str, port: u16) -> Option<Address> {
         let host = host.to_owned();
         Some(Address::Tcp { host, port })
+    }
+
+    fn all_of(nodes: &[HostPort]) -> impl Iterator<Item = Address> {
+        nodes.iter().filter_map(|(host, port)| tcp(host, *port))
     }
 
     /// The shards of a cluster: first slot, last slot, and the nodes with the master first.
@@ -488,11 +487,13 @@ mod tests {
                 last: *last,
                 master: tcp(&nodes[0].0, nodes[0].1).unwrap(),
                 replicas: u32::try_from(nodes.len() - 1).unwrap(),
+                followers: all_of(&nodes[1..]).collect(),
             });
-            prop_assert_eq!(slots(&reply, tcp), Some(shards.collect()));
-            let others = layout.iter().flat_map(|(.., nodes)| &nodes[1..]);
-            let others: BTreeSet<_> = others.filter_map(|(host, port)| tcp(host, *port)).collect();
-            prop_assert_eq!(replicas(&reply, tcp), Vec::from_iter(others));
+            let shards: Vec<_> = shards.collect();
+            prop_assert_eq!(slots(&reply, tcp), Some(shards.clone()));
+            let replicas = layout.iter().flat_map(|(.., nodes)| all_of(&nodes[1..]));
+            let replicas = BTreeSet::from_iter(replicas);
+            prop_assert_eq!(others(&shards), Vec::from_iter(replicas));
         }
 
         #[test]
@@ -506,7 +507,7 @@ mod tests {
             let shards = slots(&reply, tcp).unwrap_or_default();
             prop_assert!(shards.iter().all(|shard| shard.first <= shard.last && shard.last < SLOTS));
             prop_assert!(shards.windows(2).all(|pair| pair[0].last < pair[1].first));
-            let replicas = replicas(&reply, tcp);
+            let replicas = others(&shards);
             prop_assert!(replicas.windows(2).all(|pair| pair[0] < pair[1]));
             for address in shards.iter().map(|shard| &shard.master).chain(&replicas) {
                 let Address::Tcp { host, port } = address else {

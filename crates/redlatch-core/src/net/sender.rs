@@ -183,7 +183,7 @@ impl Unit {
     fn script(&self, request: &Request<'_>) -> &'static Script {
         match self {
             Self::One(at) => request.calls[*at].script(),
-            Self::Many(merged, _) => merged.script(),
+            Self::Many(merged, _) => merged.script,
         }
     }
 

@@ -2,8 +2,6 @@
 
 use std::{convert::Infallible, future::ready, sync::Arc};
 
-use tokio::select;
-
 use super::{
     Access, Router,
     dialer::{self, Dialer},
@@ -12,7 +10,7 @@ use super::{
 use crate::{
     Error, ErrorKind,
     base::{observe, timeouts},
-    runtime::{Address, Command, Conn, Dialed, Purpose, Push, Value},
+    runtime::{Address, Command, Conn, Dialed, Purpose, Push, ServerError, Value},
 };
 
 /// A sentinel's information about the master.
@@ -59,12 +57,11 @@ fn read(
         );
         return Err(Error::new(ErrorKind::UnsupportedServer, message));
     }
-    watched(&master, &state?.unwrap_or(Value::Nil))
-        .map(|watched| Watched {
-            followers: followers.iter().flat_map(self::followers).collect(),
-            ..watched
-        })
-        .ok_or_else(|| Error::unavailable(format!("the sentinel at {address} answers {master:?}")))
+    let strange = || Error::unavailable(format!("the sentinel at {address} answers {master:?}"));
+    let watched = watched(&master, &state?.unwrap_or(Value::Nil));
+    let mut watched = watched.ok_or_else(strange)?;
+    watched.followers = followers.iter().flat_map(self::followers).collect();
+    Ok(watched)
 }
 
 /// Reads the replies to `SENTINEL GET-MASTER-ADDR-BY-NAME` and `SENTINEL MASTER`.
@@ -150,17 +147,14 @@ async fn live(router: &Router, service: &str, mut dialed: Dialed) -> Result<Infa
     router.looks.want();
     let mut ping_at = world.now() + timeouts::HEALTH_CHECK;
     loop {
-        select! {
-            biased;
-            push = dialed.pushes.next() => match push {
-                None => return Err(Error::unavailable("it closed the connection")),
-                Some(Push::Message { payload, .. }) if is_about(&payload, service) => {
-                    observe::switched(service);
-                    router.looks.want();
-                }
-                Some(_) => {}
-            },
-            () = world.runtime.sleep_until(ping_at) => {
+        match world.until(ping_at, dialed.pushes.next()).await {
+            Some(None) => return Err(Error::unavailable("it closed the connection")),
+            Some(Some(Push::Message { payload, .. })) if is_about(&payload, service) => {
+                observe::switched(service);
+                router.looks.want();
+            }
+            Some(Some(_)) => {}
+            None => {
                 send(router, conn, Command::new("PING")).await?;
                 ping_at = world.now() + timeouts::HEALTH_CHECK;
             }
@@ -170,10 +164,8 @@ async fn live(router: &Router, service: &str, mut dialed: Dialed) -> Result<Infa
 
 async fn send(router: &Router, conn: &dyn Conn, command: Command) -> Result<(), Error> {
     let reply = dialer::ask_pubsub(&router.world, conn, command, "it does not answer").await?;
-    match reply {
-        Ok(_) => Ok(()),
-        Err(error) => Err(Error::unavailable(error.to_string())),
-    }
+    let refused = |error: ServerError| Error::unavailable(error.to_string());
+    reply.map(drop).map_err(refused)
 }
 
 const SWITCH: &str = "+switch-master";

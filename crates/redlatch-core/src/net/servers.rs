@@ -75,12 +75,9 @@ impl Servers {
         Some(self.reached(tls, host, port))
     }
 
-    /// Returns the address of a server that a sentinel names.
-    pub(super) fn watched(&self, sentinels: &Sentinels, host: &str, port: u16) -> Address {
-        self.reached(sentinels.server_tls.as_ref(), host, port)
-    }
-
-    fn reached(&self, tls: Option<&TlsOptions>, host: &str, port: u16) -> Address {
+    /// Returns the address by which this client reaches the server that is announced as `host` and
+    /// `port`.
+    pub(super) fn reached(&self, tls: Option<&TlsOptions>, host: &str, port: u16) -> Address {
         let mut aliases = self.aliases.iter();
         let alias = aliases.find(|((announced, at), _)| announced == host && *at == port);
         let (host, port) = alias.map_or_else(|| (host.to_owned(), port), |(_, here)| here.clone());

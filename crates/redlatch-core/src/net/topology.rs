@@ -1,12 +1,11 @@
 //! Finds the masters: asks the nodes of a cluster, the sentinels, or a master and its replicas.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures_util::{
     future::join_all,
-    stream::{FuturesUnordered, StreamExt},
+    stream::{self, FuturesUnordered, StreamExt},
 };
-use tokio::select;
 
 use super::{
     Access, Router, Servers, Topology, World, dialer,
@@ -18,6 +17,7 @@ use super::{
 use crate::{
     Error,
     base::timeouts,
+    protocol::time::Moment,
     runtime::{Address, Command, Value},
 };
 
@@ -31,7 +31,7 @@ pub(crate) fn start_router(
     let access = Access::new(servers.login.clone(), servers.provider.as_ref());
     if let Some(provider) = servers.provider.take() {
         let keep = access.clone().keep(provider, world.clone());
-        world.life.spawn("credentials", keep);
+        world.spawn("credentials", keep);
     }
     let router = Router::new(world, servers, access, connect_timeout);
     if router.is_fixed() {
@@ -57,18 +57,10 @@ fn begin(
     task: impl Future<Output = ()> + Send + 'static,
 ) {
     let this = Arc::clone(router);
-    let running = async move {
-        let task = async {
-            this.wanted().await;
-            task.await;
-        };
-        select! {
-            biased;
-            () = this.world.ended() => {}
-            () = task => {}
-        }
-    };
-    router.world.life.spawn(name, running);
+    router.world.spawn(name, async move {
+        this.wanted().await;
+        task.await;
+    });
 }
 
 /// Looks for the servers once, and again at each sign of a change; without a sign too, while not
@@ -76,7 +68,7 @@ fn begin(
 async fn run(router: Arc<Router>) {
     let world = &router.world;
     let mut discovery = Discovery {
-        router: Arc::clone(&router),
+        router: &router,
         round: world.runtime.random(),
         epoch: 0,
     };
@@ -89,54 +81,48 @@ async fn run(router: Arc<Router>) {
         }
         router.looks.end();
         failures = if router.is_sound() { 0 } else { failures + 1 };
-        let pause = async |failures| {
-            let pause = timeouts::TOPOLOGY_LOOK.delay(failures, world.runtime.random());
-            world.runtime.sleep_until(world.now() + pause).await;
+        let pause = |failures| timeouts::TOPOLOGY_LOOK.delay(failures, world.runtime.random());
+        world.runtime.sleep_until(world.now() + pause(1)).await;
+        let next = if router.is_sound() {
+            Moment::FAR_FUTURE
+        } else {
+            world.now() + pause(failures)
         };
-        pause(1).await;
-        let sound = router.is_sound();
-        select! {
-            biased;
-            () = router.looks.wanted() => {}
-            () = pause(failures), if !sound => {}
-        }
+        world.until(next, router.looks.wanted()).await;
     }
 }
 
-struct Discovery {
-    router: Arc<Router>,
+struct Discovery<'a> {
+    router: &'a Router,
     /// The number of looks. Each look starts at another node.
     round: u64,
     /// The epoch of the latest failover that any sentinel reported.
     epoch: u64,
 }
 
-impl Discovery {
+impl Discovery<'_> {
     async fn look(&mut self) -> Result<Vec<Shard>, Error> {
         self.round = self.round.wrapping_add(1);
-        match self.router.servers.topology.clone() {
-            Topology::Single(address) => Ok(vec![Shard::whole(address, 0)]),
-            Topology::Cluster(seeds) => self.ask_cluster(&seeds).await,
-            Topology::Sentinel(sentinels) => self.ask_sentinels(&sentinels).await,
-            Topology::Replicas(addresses) => self.ask_roles(&addresses).await,
+        let router = self.router;
+        match &router.servers.topology {
+            Topology::Single(address) => Ok(vec![Shard::whole(address.clone(), Vec::new())]),
+            Topology::Cluster(seeds) => self.ask_cluster(seeds).await,
+            Topology::Sentinel(sentinels) => self.ask_sentinels(sentinels).await,
+            Topology::Replicas(addresses) => self.ask_roles(addresses).await,
         }
     }
 
     /// Asks several nodes at a time and uses the first answer.
     async fn ask_cluster(&self, seeds: &[Address]) -> Result<Vec<Shard>, Error> {
         let candidates = self.candidates(seeds);
+        let asked = candidates.iter().map(|address| self.slots(address));
+        let asked: Vec<_> = asked.collect();
+        let mut answers = stream::iter(asked).buffer_unordered(AT_A_TIME);
         let mut trouble = None;
-        for few in candidates.chunks(AT_A_TIME) {
-            let mut asked: FuturesUnordered<_> =
-                few.iter().map(|address| self.slots(address)).collect();
-            while let Some(answer) = asked.next().await {
-                match answer {
-                    Ok((shards, replicas)) => {
-                        self.router.may_take_over(replicas);
-                        return Ok(shards);
-                    }
-                    Err(error) => prefer(&mut trouble, error),
-                }
+        while let Some(answer) = answers.next().await {
+            match answer {
+                Ok(shards) => return Ok(shards),
+                Err(error) => prefer(&mut trouble, error),
             }
         }
         Err(trouble.unwrap_or_else(|| Error::unavailable("no node of the cluster is named")))
@@ -150,21 +136,17 @@ impl Discovery {
         let up = self.router.sessions(None);
         let up: Vec<_> = up.iter().map(|session| session.address.clone()).collect();
         for mut group in [up, self.router.masters(), seeds.to_vec()] {
-            if !group.is_empty() {
-                let start = self.round % group.len() as u64;
-                group.rotate_left(usize::try_from(start).unwrap_or(0));
-            }
-            for address in group {
-                if !candidates.contains(&address) {
-                    candidates.push(address);
-                }
-            }
+            let start = self.round.checked_rem(group.len() as u64).unwrap_or(0);
+            group.rotate_left(usize::try_from(start).unwrap_or(0));
+            candidates.extend(group);
         }
+        let mut seen = BTreeSet::new();
+        candidates.retain(|address| seen.insert(address.clone()));
         candidates
     }
 
-    /// Asks one node for its shards and their replicas. Uses the link if that is up.
-    async fn slots(&self, address: &Address) -> Result<(Vec<Shard>, Vec<Address>), Error> {
+    /// Asks one node for its shards. Uses the link if that is up.
+    async fn slots(&self, address: &Address) -> Result<Vec<Shard>, Error> {
         let command = Command::new("CLUSTER").arg("SLOTS");
         let (world, access) = (&self.router.world, &self.router.access);
         let reply = if let Some(session) = self.router.sessions(Some(address)).first() {
@@ -178,9 +160,7 @@ impl Discovery {
         let servers = &self.router.servers;
         let address_of = |host: &str, port| servers.address(address, host, port);
         let shards = routes::slots(&reply, address_of).filter(|shards| !shards.is_empty());
-        let shards =
-            shards.ok_or_else(|| Error::unavailable(format!("{address} knows of no slots")))?;
-        Ok((shards, routes::replicas(&reply, address_of)))
+        shards.ok_or_else(|| Error::unavailable(format!("{address} knows of no slots")))
     }
 
     /// Returns the answers of all servers, and the most informative error. Once more than half have
@@ -189,25 +169,16 @@ impl Discovery {
         &self,
         asked: impl ExactSizeIterator<Item = impl Future<Output = Result<T, Error>>>,
     ) -> (Vec<T>, Option<Error>) {
-        let half = asked.len() / 2;
+        let (world, half) = (&self.router.world, asked.len() / 2);
         let mut asked: FuturesUnordered<_> = asked.collect();
-        let mut all = Vec::new();
-        let mut answers = 0;
-        while answers <= half
-            && let Some(answer) = asked.next().await
-        {
-            answers += usize::from(answer.is_ok());
-            all.push(answer);
-        }
-        let world = &self.router.world;
-        let end = world.now() + timeouts::LAST_ANSWERS;
-        let others = asked.take_until(world.runtime.sleep_until(end));
-        all.extend(others.collect::<Vec<_>>().await);
-        let (mut answers, mut trouble) = (Vec::new(), None);
-        for answer in all {
+        let (mut answers, mut trouble, mut end) = (Vec::new(), None, Moment::FAR_FUTURE);
+        while let Some(Some(answer)) = world.until(end, asked.next()).await {
             match answer {
                 Ok(answer) => answers.push(answer),
                 Err(error) => prefer(&mut trouble, error),
+            }
+            if answers.len() > half {
+                end = end.min(world.now() + timeouts::LAST_ANSWERS);
             }
         }
         (answers, trouble)
@@ -218,7 +189,7 @@ impl Discovery {
         let asked = sentinels
             .addresses
             .iter()
-            .map(|address| sentinel::ask(&self.router, sentinels, address));
+            .map(|address| sentinel::ask(self.router, sentinels, address));
         let (answers, trouble) = self.most(asked).await;
         let most = answers.len() > sentinels.addresses.len() / 2;
         // The first of several with the latest epoch counts.
@@ -239,11 +210,13 @@ impl Discovery {
         }
         self.epoch = watched.epoch;
         let servers = &self.router.servers;
-        let address = |(host, port): &HostPort| servers.watched(sentinels, host, *port);
+        let tls = sentinels.server_tls.as_ref();
+        let address = |(host, port): &HostPort| servers.reached(tls, host, *port);
         let followers = watched.followers.iter().map(address);
-        self.router.may_take_over(followers.collect());
-        let master = address(&watched.master);
-        Ok(vec![Shard::whole(master, watched.replicas)])
+        Ok(vec![Shard {
+            replicas: watched.replicas,
+            ..Shard::whole(address(&watched.master), followers.collect())
+        }])
     }
 
     /// Asks the servers for their role. Exactly one of them has to be a master.
@@ -259,13 +232,12 @@ impl Discovery {
         match masters.as_slice() {
             [(master, _)] => {
                 let others = addresses.iter().filter(|&address| address != master);
-                self.router.may_take_over(others.cloned().collect());
-                let replicas = u32::try_from(addresses.len() - 1).unwrap_or(u32::MAX);
-                Ok(vec![Shard::whole(master.clone(), replicas)])
+                let others = others.cloned().collect();
+                Ok(vec![Shard::whole(master.clone(), others)])
             }
             [] => {
-                Err(trouble
-                    .unwrap_or_else(|| Error::unavailable("none of the servers is the master")))
+                let none = || Error::unavailable("none of the servers is the master");
+                Err(trouble.unwrap_or_else(none))
             }
             _ => Err(Error::unavailable(
                 "several of the servers say that they are the master",
@@ -276,7 +248,7 @@ impl Discovery {
     /// Returns a master with the number of its replicas, or `None` for any other server.
     async fn role(&self, address: &Address) -> Result<Option<(Address, u32)>, Error> {
         let ask = vec![Command::new("ROLE")];
-        let mut answers = ask_and_read_clock(&self.router, address, ask).await?;
+        let mut answers = ask_and_read_clock(self.router, address, ask).await?;
         let reply = answers.swap_remove(0)?;
         Ok(replicas_of_master(&reply).map(|replicas| (address.clone(), replicas)))
     }
@@ -293,24 +265,24 @@ fn prefer(kept: &mut Option<Error>, error: Error) {
 /// are known, after changes, and at regular intervals.
 async fn compare_clocks(router: Arc<Router>) {
     let world = &router.world;
-    let pause = |span: Duration| world.runtime.sleep_until(world.now() + span);
+    let mut others: Vec<Address> = Vec::new();
     loop {
-        select! {
-            biased;
-            () = router.others_changed.notified() => {}
-            () = pause(timeouts::CLOCK_COMPARISON) => {}
-        }
-        read_clocks(&router).await;
-        pause(timeouts::CLOCK_COMPARISON_MIN).await;
+        let changed = |now: &Vec<Address>| (*now != others).then(|| now.clone());
+        let next = world.now() + timeouts::CLOCK_COMPARISON;
+        let news = router.others.watch();
+        let found = world.until(next, news.find(changed)).await;
+        others = found.unwrap_or(others);
+        read_clocks(&router, &others).await;
+        let next = world.now() + timeouts::CLOCK_COMPARISON_MIN;
+        world.runtime.sleep_until(next).await;
     }
 }
 
 /// Reads the clocks of all servers at about the same time. Ignores a server that does not answer.
-async fn read_clocks(router: &Router) {
+async fn read_clocks(router: &Router, others: &[Address]) {
     let deadline = router.world.now() + timeouts::CLOCK_READING;
     let sessions = router.sessions(None);
     join_all(sessions.iter().map(|session| session.time(deadline))).await;
-    let others = router.routes().others.clone();
     for few in others.chunks(CLOCKS_AT_A_TIME) {
         let asked = few.iter();
         let asked = asked.map(|address| ask_and_read_clock(router, address, Vec::new()));

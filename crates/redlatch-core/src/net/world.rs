@@ -18,7 +18,7 @@ use crate::{
         life::Life,
         observe,
         rules::Rules,
-        sync::{Mutex, lock},
+        sync::{Mutex, Watch, lock},
     },
     protocol::{
         apart::Apart,
@@ -63,9 +63,9 @@ impl World {
             life,
             alarms,
             clocks: Arc::new(clocks),
-            strays: Arc::default(),
+            strays: Arc::new(Strays::new()),
             apart: Arc::default(),
-            changed: watch_keys.then(Arc::default),
+            changed: watch_keys.then(|| Arc::new(Strays::new())),
             tls: Arc::default(),
             rules,
         }
@@ -86,6 +86,45 @@ impl World {
     /// expire.
     pub(crate) fn alarm(&self, at: Moment) -> Alarm {
         self.alarms.at(at)
+    }
+
+    /// Awaits `future` until `deadline` at the latest. A result that is ready counts, however late.
+    ///
+    /// Returns `None` at the deadline, when all background work has ended, and in a forked process,
+    /// where nothing else may ever wake the caller. [`Life::check_all`] tells the causes apart.
+    ///
+    /// # Cancel safety
+    ///
+    /// A drop, like the deadline, leaves only what the drop of `future` leaves.
+    pub(crate) async fn until<T>(
+        &self,
+        deadline: Moment,
+        future: impl Future<Output = T>,
+    ) -> Option<T> {
+        select! {
+            biased;
+            result = future => Some(result),
+            () = self.life.forked() => None,
+            () = self.alarm(deadline) => None,
+        }
+    }
+
+    /// Runs `task` in the background until the task ends, or until all background work has to end.
+    /// A forked process drops the task as well, because both processes share the sockets.
+    pub(crate) fn spawn(
+        &self,
+        name: &'static str,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let life = Arc::clone(&self.life);
+        self.life.spawn(name, async move {
+            select! {
+                biased;
+                () = life.stopped() => {}
+                () = life.forked() => {}
+                () = task => {}
+            }
+        });
     }
 
     pub(crate) fn now(&self) -> Moment {
@@ -126,11 +165,8 @@ impl ReplacedTls {
 ///
 /// A server sends a message without a listener if it still has a waiter that has gone. Either the
 /// waiter's undo is under way, or the server has lost it.
-#[derive(Debug, Default)]
-pub(crate) struct Strays {
-    state: Mutex<Waiting>,
-    nudge: Notify,
-}
+#[derive(Debug)]
+pub(crate) struct Strays(Watch<Waiting>);
 
 #[derive(Debug, Default)]
 struct Waiting {
@@ -140,34 +176,38 @@ struct Waiting {
 }
 
 impl Strays {
+    fn new() -> Self {
+        Self(Watch::new(Waiting::default()))
+    }
+
     /// Adds a text. Drops it if very many texts are stored, and returns `false` then. For a message
     /// without a listener, another re-check causes another notification.
     pub(crate) fn add(&self, text: Arc<str>) -> bool {
-        let mut state = lock(&self.state);
-        let has_room = state.messages.len() < MOST;
-        if has_room {
-            state.messages.insert(text);
-            drop(state);
-            self.nudge.notify_one();
-        }
+        let mut has_room = false;
+        self.0.change(|waiting| {
+            has_room = waiting.messages.len() < MOST;
+            has_room && waiting.messages.insert(text)
+        });
         has_room
     }
 
     /// Records a new connection. The server's state may be older than this client's.
     pub(super) fn connected(&self) {
-        lock(&self.state).connected = true;
-        self.nudge.notify_one();
+        self.0
+            .change(|waiting| !std::mem::replace(&mut waiting.connected, true));
     }
 
     /// Waits for messages or a connection. Returns all messages, and whether a connection was made.
     pub(crate) async fn taken(&self) -> (BTreeSet<Arc<str>>, bool) {
-        loop {
-            let state = std::mem::take(&mut *lock(&self.state));
-            if state.connected || !state.messages.is_empty() {
-                return (state.messages, state.connected);
-            }
-            self.nudge.notified().await;
-        }
+        let any = |waiting: &Waiting| waiting.connected || !waiting.messages.is_empty();
+        let watch = self.0.watch();
+        watch.find(|waiting| any(waiting).then_some(())).await;
+        let mut taken = Waiting::default();
+        self.0.change(|waiting| {
+            std::mem::swap(waiting, &mut taken);
+            false
+        });
+        (taken.messages, taken.connected)
     }
 }
 
@@ -259,8 +299,22 @@ impl Alarms {
             table: Mutex::new(Table::new()),
             earlier: Notify::new(),
         });
-        let running = alarms.run(Arc::clone(life));
-        life.spawn("alarms", running);
+        // The guard also works if the task is dropped before its first poll.
+        let (over, ends) = (Over(Arc::clone(&alarms)), Arc::clone(life));
+        life.spawn("alarms", async move {
+            let Over(alarms) = &over;
+            let mut stopped = pin!(ends.stopped());
+            loop {
+                let (due, next) = lock(&alarms.table).take_due(alarms.now());
+                due.into_iter().for_each(Waker::wake);
+                select! {
+                    biased;
+                    () = &mut stopped => return,
+                    () = alarms.earlier.notified() => {}
+                    () = alarms.runtime.sleep_until(next) => {}
+                }
+            }
+        });
         alarms
     }
 
@@ -277,25 +331,6 @@ impl Alarms {
     /// Returns the time of the clock that alarms follow.
     pub(crate) fn now(&self) -> Moment {
         self.runtime.now()
-    }
-
-    fn run(self: &Arc<Self>, life: Arc<Life>) -> impl Future<Output = ()> + use<> {
-        // The guard also works if the task is dropped before its first poll.
-        let over = Over(Arc::clone(self));
-        async move {
-            let Over(alarms) = &over;
-            let mut stopped = pin!(life.stopped());
-            loop {
-                let (due, next) = lock(&alarms.table).take_due(alarms.now());
-                due.into_iter().for_each(Waker::wake);
-                select! {
-                    biased;
-                    () = &mut stopped => return,
-                    () = alarms.earlier.notified() => {}
-                    () = alarms.runtime.sleep_until(next) => {}
-                }
-            }
-        }
     }
 }
 
@@ -431,12 +466,12 @@ mod tests {
 
     #[test]
     fn text_without_room_is_refused_until_the_others_are_taken() {
-        let strays = Strays::default();
+        let strays = Strays::new();
         for number in 0..MOST {
             assert!(strays.add(number.to_string().into()));
         }
         assert!(!strays.add("one more".into()));
-        lock(&strays.state).messages.clear();
+        strays.0.set(Waiting::default());
         assert!(strays.add("one more".into()));
     }
 }

@@ -11,6 +11,7 @@ use super::time::Moment;
 /// Names of calls that the server has refused, in a table of fixed size. In a list one such
 /// name would be the error of all. The table may forget a name, and may take another name for one
 /// of these. Both cost speed only.
+#[derive(Debug)]
 pub(crate) struct Apart {
     /// Each entry has the last bits of a name's hash, and the end of its time in units of
     /// [`UNIT`].
@@ -43,12 +44,6 @@ impl Default for Apart {
         Self {
             entries: Box::new([const { AtomicU64::new(0) }; ENTRIES]),
         }
-    }
-}
-
-impl std::fmt::Debug for Apart {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Apart").finish_non_exhaustive()
     }
 }
 

@@ -164,11 +164,7 @@ impl Backoff {
         let growth =
             (f64::from(self.factor) / 1000.0).powi(failures.saturating_sub(1).min(1000) as i32);
         let whole = self.initial.as_secs_f64() * growth;
-        if whole < self.max.as_secs_f64() {
-            Duration::from_secs_f64(whole)
-        } else {
-            self.max
-        }
+        Duration::try_from_secs_f64(whole).map_or(self.max, |whole| whole.min(self.max))
     }
 }
 

@@ -118,7 +118,11 @@ fn classify_code(code: &str, message: &str) -> Class {
 /// Classifies an `ERR` reply. Redis 6.2 wraps the error of a command inside a script; later servers
 /// keep its code in front.
 fn classify_err(message: &str) -> Class {
-    if rights::is_unknown_command(message) {
+    // Redis 7.0 and Valkey also deny a command inside a script by a text without a code.
+    if rights::is_unknown_command(message)
+        || message.starts_with("The user executing the script can't")
+        || message.starts_with("ACL failure in script")
+    {
         return Class::Fatal(Refusal::Permission);
     }
     if rights::is_barred_from_scripts(message) || rights::is_without_scripts(message) {
@@ -131,16 +135,8 @@ fn classify_err(message: &str) -> Class {
     if message.starts_with("Error compiling script") {
         return Class::Fatal(Refusal::Other);
     }
-    // Redis 7.0 and Valkey also deny a command inside a script by a text without a code.
-    if message.starts_with("The user executing the script can't")
-        || message.starts_with("ACL failure in script")
-    {
-        return Class::Fatal(Refusal::Permission);
-    }
-    let Some((_, inner)) = message.rsplit_once("@user_script:") else {
-        return Class::Unknown;
-    };
-    let Some((_, inner)) = inner.split_once(": ") else {
+    let inner = message.rsplit_once("@user_script:");
+    let Some((_, inner)) = inner.and_then(|(_, inner)| inner.split_once(": ")) else {
         return Class::Unknown;
     };
     if inner.contains("can't run this command") || inner.contains("can't access") {

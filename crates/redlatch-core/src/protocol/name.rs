@@ -204,34 +204,24 @@ impl Key {
     /// Returns the name that has this `key` under `prefix`. Returns `None` for a part, and for a
     /// key of another origin.
     pub fn decode(prefix: &Prefix, key: &str) -> Option<Name> {
-        let rest = key.strip_prefix(prefix.as_str())?.strip_prefix(':')?;
-        let name = match rest.strip_prefix('@') {
-            Some(name) => {
-                hash_tag(name.as_bytes())?;
-                Cow::Borrowed(name)
-            }
-            None => {
-                let name = unescape(rest.strip_prefix('{')?.strip_suffix('}')?)?;
-                // A name with a tag of its own has another key.
-                if hash_tag(name.as_bytes()).is_some() {
-                    return None;
-                }
-                name
-            }
-        };
-        Name::parse(&name).ok()
+        Some(Self::parse(prefix, key)?.1)
     }
 
     /// Returns the key that is written so, if it is the key of an object under `prefix`.
     pub(crate) fn read(prefix: &Prefix, key: &str) -> Option<Self> {
-        Some(Self::new(prefix, &Self::decode(prefix, key)?))
+        Some(Self::parse(prefix, key)?.0)
     }
 
-    fn is_tagged(&self) -> bool {
-        // An untagged key has its brace where a tagged one has its `@`. A prefix contains neither.
-        let key = self.as_str();
-        key.find('@')
-            .is_some_and(|at| key.find('{').is_none_or(|brace| at < brace))
+    fn parse(prefix: &Prefix, key: &str) -> Option<(Self, Name)> {
+        let rest = key.strip_prefix(prefix.as_str())?.strip_prefix(':')?;
+        let name = match rest.strip_prefix('@') {
+            Some(tagged) => tagged.to_owned(),
+            None => unescape(rest.strip_prefix('{')?.strip_suffix('}')?),
+        };
+        // A part, and a key of another origin, may look like the key of a name.
+        let name = Name::parse(&name).ok()?;
+        let whole = Self::new(prefix, &name);
+        (whole.as_str() == key).then_some((whole, name))
     }
 }
 
@@ -244,13 +234,11 @@ struct KeyPart<'a> {
 impl fmt::Display for KeyPart<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whole = self.key.as_str();
-        let pieces = if whole.ends_with('}') && !self.key.is_tagged() {
-            [whole, ":", self.part]
-        } else {
-            // The first `@` ends the prefix, since a prefix has none.
-            let at = whole.find('@').unwrap_or(whole.len());
-            let (prefix, rest) = whole.split_at(at);
-            [prefix, self.part, rest]
+        // A prefix contains neither, so the first of them begins what the prefix ends.
+        let at = whole.find(['@', '{']).unwrap_or(whole.len());
+        let pieces = match whole.split_at(at) {
+            (prefix, tagged) if tagged.starts_with('@') => [prefix, self.part, tagged],
+            _ => [whole, ":", self.part],
         };
         pieces.iter().try_for_each(|piece| f.write_str(piece))
     }
@@ -322,26 +310,10 @@ fn escape(name: &str) -> Cow<'_, str> {
     Cow::Owned(name.replace('{', "%7B").replace('}', "%7D"))
 }
 
-fn unescape(text: &str) -> Option<Cow<'_, str>> {
-    if text.contains(['{', '}']) {
-        return None;
-    }
-    if !text.contains('%') {
-        return Some(Cow::Borrowed(text));
-    }
-    let mut name = String::with_capacity(text.len());
-    let mut pieces = text.split('%');
-    name.push_str(pieces.next()?);
-    for piece in pieces {
-        name.push(match piece.get(..2)? {
-            "25" => '%',
-            "7B" => '{',
-            "7D" => '}',
-            _ => return None,
-        });
-        name.push_str(&piece[2..]);
-    }
-    Some(Cow::Owned(name))
+/// Reverses [`escape`]. Text that it does not write becomes any text.
+fn unescape(text: &str) -> String {
+    let name = text.replace("%7B", "{").replace("%7D", "}");
+    name.replace("%25", "%")
 }
 
 /// Returns the key of `name` under the default prefix.

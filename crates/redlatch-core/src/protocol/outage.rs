@@ -82,12 +82,9 @@ const LIVES: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Redial {
     failures: u32,
-    connection: Option<Connection>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Connection {
-    since: Moment,
+    /// The beginning of the last connection, until its end was counted.
+    since: Option<Moment>,
+    /// Whether the server has answered on the last connection.
     answered: bool,
 }
 
@@ -99,27 +96,23 @@ impl Redial {
 
     /// Records a dial that has made a connection.
     pub(crate) const fn connected(&mut self, now: Moment) {
-        self.connection = Some(Connection {
-            since: now,
-            answered: false,
-        });
+        self.since = Some(now);
+        self.answered = false;
     }
 
     /// Records that the server has answered on the connection as one in use does.
     pub(crate) const fn answered(&mut self) {
-        if let Some(connection) = &mut self.connection {
-            connection.answered = true;
-        }
+        self.answered = true;
     }
 
     /// Returns the number of failures that the pause before the next dial depends on; zero for no
     /// pause. The present connection has ended.
     pub(crate) fn failures(&mut self, now: Moment) -> u32 {
-        match self.connection.take() {
-            Some(connection) if now - connection.since >= SHORT => self.failures = 0,
+        match self.since.take() {
+            Some(since) if now - since >= SHORT => self.failures = 0,
             // The shortest pause, so that a server that ends each connection is not asked in a
             // tight loop.
-            Some(connection) if connection.answered => self.failures = 1,
+            Some(_) if self.answered => self.failures = 1,
             Some(_) => self.failed(),
             None => {}
         }

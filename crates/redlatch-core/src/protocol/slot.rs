@@ -30,32 +30,16 @@ pub(crate) fn tag_in(slot: u16) -> String {
 }
 
 fn crc16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |crc, &byte| {
-        (crc << 8) ^ TABLE[usize::from((crc >> 8) as u8 ^ byte)]
-    })
+    let half = |crc: u16, bits: u8| (crc << 4) ^ HALVES[usize::from((crc >> 12) as u8 ^ bits)];
+    let next = |crc, &byte: &u8| half(half(crc, byte >> 4), byte & 15);
+    bytes.iter().fold(0, next)
 }
 
-const TABLE: [u16; 256] = table();
-
-const fn table() -> [u16; 256] {
-    let mut table = [0; 256];
-    let mut at = 0;
-    while at < 256 {
-        let mut crc = (at as u16) << 8;
-        let mut bit = 0;
-        while bit < 8 {
-            crc = if crc & 0x8000 == 0 {
-                crc << 1
-            } else {
-                (crc << 1) ^ 0x1021
-            };
-            bit += 1;
-        }
-        table[at] = crc;
-        at += 1;
-    }
-    table
-}
+/// The remainders of all halves of a byte, by the polynomial 0x1021.
+const HALVES: [u16; 16] = [
+    0x0000, 0x1021, 0x2042, 0x3063, 0x4084, 0x50a5, 0x60c6, 0x70e7, 0x8108, 0x9129, 0xa14a, 0xb16b,
+    0xc18c, 0xd1ad, 0xe1ce, 0xf1ef,
+];
 
 #[cfg(test)]
 mod tests {

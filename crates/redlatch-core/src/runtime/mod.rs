@@ -9,6 +9,7 @@ mod command;
 mod tokio_runtime;
 mod transport;
 #[cfg(test)]
+#[path = "tests/values.rs"]
 pub(crate) mod values;
 
 #[doc(hidden)]

@@ -56,11 +56,8 @@
 //! `Lost(Forked)`, and their drop sends nothing and does not wait. The parent keeps its holds. A
 //! client that the child has connected works.
 
-mod background;
 mod client;
-mod stop;
 mod wait;
 
 pub use client::Client;
-pub use stop::{Stop, work};
-pub use wait::{Iter, Wait, WaitIter};
+pub use wait::{Iter, Stop, Wait, WaitIter, work};

@@ -60,12 +60,9 @@ impl ObjectKind {
             "permits:1" => Self::PermitExpirableSemaphore,
             "latch:1" => Self::CountDownLatch,
             "limit:1" => Self::RateLimiter,
-            #[cfg(feature = "once")]
-            "once:1" => Self::Job,
-            #[cfg(feature = "election")]
-            "election:1" => Self::Election,
-            #[cfg(feature = "election")]
-            "fair_election:1" => Self::FairElection,
+            "once:1" if cfg!(feature = "once") => Self::Job,
+            "election:1" if cfg!(feature = "election") => Self::Election,
+            "fair_election:1" if cfg!(feature = "election") => Self::FairElection,
             other => Self::Other(other.to_owned()),
         }
     }

@@ -28,13 +28,9 @@ impl Written {
         if !authority.contains('@') && tail.starts_with(['/', '#']) && tail.contains('@') {
             return Err(unescaped_password());
         }
-        let (login, hosts) = match authority.rsplit_once('@') {
-            Some((login, hosts)) => (Some(login), hosts),
-            None => (None, authority),
-        };
+        let (login, hosts) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
         let mut hosts = hosts.split(',').map(str::to_owned);
         let first = hosts.next().unwrap_or_default();
-        let login = login.map(|login| format!("{login}@")).unwrap_or_default();
         let one = format!("{scheme}://{login}{first}{tail}");
         let url = Url::parse(&one).map_err(|error| not_a_url(error, (scheme, &first, tail)))?;
         if !url.has_authority() {
@@ -100,24 +96,22 @@ impl Kind {
     /// Reads a scheme, such as `redis+cluster`.
     pub(super) fn of(scheme: &str) -> Result<Self, Error> {
         let (base, kind) = scheme.split_once(['+', '-']).unwrap_or((scheme, ""));
-        Ok(match (base, kind) {
-            ("unix", "") | ("redis" | "valkey", "unix") => Self::Unix,
-            ("redis" | "valkey" | "rediss" | "valkeys", kind) => match kind {
-                "" => Self::Single,
-                "cluster" => Self::Cluster,
-                "sentinel" => Self::Sentinel,
-                "replicas" => Self::Replicas,
-                _ => return Err(unknown(scheme)),
-            },
-            _ => return Err(unknown(scheme)),
+        let plain = ["redis", "valkey"].contains(&base);
+        let known = plain || ["rediss", "valkeys"].contains(&base);
+        Ok(match kind {
+            "" if base == "unix" => Self::Unix,
+            "unix" if plain => Self::Unix,
+            "" if known => Self::Single,
+            "cluster" if known => Self::Cluster,
+            "sentinel" if known => Self::Sentinel,
+            "replicas" if known => Self::Replicas,
+            _ => {
+                return Err(wrong(format!(
+                    "the scheme {scheme}:// is unknown; use redis, rediss, valkey, valkeys or unix, or one of the first four with +cluster, +sentinel or +replicas"
+                )));
+            }
         })
     }
-}
-
-fn unknown(scheme: &str) -> Error {
-    wrong(format!(
-        "the scheme {scheme}:// is unknown; use redis, rediss, valkey, valkeys or unix, or one of the first four with +cluster, +sentinel or +replicas"
-    ))
 }
 
 /// The parts of an address besides the hosts.
@@ -132,16 +126,16 @@ pub(super) struct Parts {
 
 impl Parts {
     /// Reads the parts of `url`. The path of a Unix socket has no database.
-    pub(super) fn read(url: &Url, unix: Option<&str>) -> Result<Self, Error> {
+    pub(super) fn read(url: &Url, kind: Kind) -> Result<Self, Error> {
         let mut parts = Self {
             login: anybody(),
             sentinel: anybody(),
             nodes: Vec::new(),
             settings: Settings::default(),
             service: url.fragment().map(decoded).transpose()?,
-            database: match unix {
-                Some(_) => None,
-                None => Some(decoded(url.path().trim_matches('/'))?),
+            database: match kind {
+                Kind::Unix => None,
+                _ => Some(decoded(url.path().trim_matches('/'))?),
             },
         };
         if !url.username().is_empty() {
@@ -233,32 +227,15 @@ impl Settings {
     /// Adds the parameter called `name`.
     pub(super) fn add(&mut self, name: &str, value: String) {
         if OPTIONS.split(' ').any(|option| option == name) {
-            self.known.push((name.to_owned(), value));
-        } else if value.is_empty() {
-            // Perhaps the end of a password with an ampersand.
-            self.unknown.push(NOT_SHOWN.to_owned());
-        } else {
-            self.unknown.push(shown(name));
+            return self.known.push((name.to_owned(), value));
         }
-    }
-
-    pub(super) const fn is_empty(&self) -> bool {
-        self.known.is_empty()
-    }
-}
-
-/// Returns the name of a parameter for a log. A name with other signs may be a part of a password.
-fn shown(name: &str) -> String {
-    let usual = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
-    if name.len() <= 32 && name.bytes().all(usual) {
-        name.to_owned()
-    } else {
-        NOT_SHOWN.to_owned()
+        // A name without a value, or with other signs, may be a part of a password.
+        let usual = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+        let is_harmless = !value.is_empty() && name.len() <= 32 && name.bytes().all(usual);
+        let shown = if is_harmless { name } else { "(not shown)" };
+        self.unknown.push(shown.to_owned());
     }
 }
-
-/// Stands for what may be a part of a password.
-const NOT_SHOWN: &str = "(not shown)";
 
 /// Reads a span: a whole number and its unit.
 pub(crate) fn span(text: &str) -> Result<Duration, Error> {

@@ -18,6 +18,7 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
+use super::executable;
 use crate::{
     base::sync::{Mutex, lock},
     protocol::server_clock::whole_millis,
@@ -131,11 +132,6 @@ impl<W: Write + Send + 'static> Recorder<W> {
         }
         holder
     }
-}
-
-fn executable() -> Option<String> {
-    let path = std::env::current_exe().ok()?;
-    Some(path.file_stem()?.to_string_lossy().into_owned())
 }
 
 /// The version of the lines, that of the JSON of the command.

@@ -9,8 +9,7 @@ use super::{
 };
 use crate::{
     Client, Error, Lockable, Member, Owner, Token,
-    family::{Force, Handle, Internals, Primitive},
-    protocol::name::Key,
+    family::{Force, Handle, Internals, Primitive, Side},
 };
 
 /// The operations on a name that one owner holds at a time. The handles of locks deref to this
@@ -52,15 +51,11 @@ impl Exclusive {
         self.object.clone().map(|object| object as _)
     }
 
-    pub fn key(&self) -> Result<&Key, Error> {
-        self.handle.key()
-    }
-
     /// Returns the address of the first waiter of `owner`, in the form of its kind. Returns `None`
     /// if `owner` does not wait in this process.
     pub fn waiting(&self, owner: &Owner) -> Result<Option<String>, Error> {
         self.client().check_open()?;
-        let address = self.client().waiting(self.key()?, owner);
+        let address = self.client().waiting(self.handle.key()?, owner);
         Ok(address.map(|address| queued_address(&address, owner)))
     }
 }
@@ -190,7 +185,7 @@ impl Exclusive {
     ///
     /// The method only reads.
     pub async fn info(&self) -> Result<Option<LockInfo>, Error> {
-        let key = self.key()?;
+        let key = self.handle.key()?;
         let info = inspect::info(self.client(), self.kind, key).await;
         self.handle.about(info)
     }
@@ -349,7 +344,7 @@ impl ForceRelease {
         let call = kind.force(key, token, self.how, client);
         let ended = handle.ask(call, |items| kind.forced(items)).await?;
         if ended && self.how == Force::Now {
-            client.revoked(key, token);
+            client.revoked(key, Side::Exclusive, token.as_u64());
         }
         Ok(ended)
     }

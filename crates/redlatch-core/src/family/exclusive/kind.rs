@@ -35,16 +35,6 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// Returns the text of the renewal script.
-    pub const fn renewal(&self) -> &'static str {
-        self.scripts.renew.text
-    }
-
-    /// Returns the error of a name that belongs to an object of another kind.
-    pub fn wrong(&self, found: &str) -> Error {
-        Error::wrong_kind(found, self.stored)
-    }
-
     /// Creates a call with the key and all its parts.
     pub fn call(&self, script: &'static Script, key: &Key) -> ScriptCall {
         self.call_all(script, &[key])
@@ -179,7 +169,7 @@ impl Primitive for Object {
                 entered: items.len() > 6 && items.flag(6)?,
                 beside: false,
             },
-            "kind" => return Err(self.kind.wrong(items.text(3)?)),
+            "kind" => return Err(Error::wrong_kind(items.text(3)?, self.kind.stored)),
             _ => Answer::neither(&items, self.kind.stored)?,
         })
     }
@@ -200,7 +190,7 @@ impl Primitive for Object {
                 _ => return Err(items.bad()),
             },
             "more" | "late" | "void" => AnswerForAll::Refused,
-            "kind" => return Err(self.kind.wrong(items.text(3)?)),
+            "kind" => return Err(Error::wrong_kind(items.text(3)?, self.kind.stored)),
             _ => return Err(items.bad()),
         })
     }

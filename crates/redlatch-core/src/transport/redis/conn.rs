@@ -101,13 +101,8 @@ struct Call {
     answer: oneshot::Sender<Vec<Outcome>>,
 }
 
-/// The reply to one command.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Awaited {
-    Reply,
-    /// This push, or an error.
-    Confirmation(Push),
-}
+/// What answers one command: this push, or an error. `None` stands for any reply.
+pub(super) type Awaited = Option<Push>;
 
 impl Connection {
     /// Begins to read and write. The caller is on the tokio runtime of the socket.
@@ -115,7 +110,10 @@ impl Connection {
         clippy::disallowed_methods,
         reason = "the task belongs to tokio's runtime like the socket, not to redlatch's runtime"
     )]
-    pub(super) fn start(stream: Box<dyn Stream>, purpose: Purpose) -> (Self, QueuedPushes) {
+    pub(super) fn start(
+        stream: Box<dyn Stream>,
+        purpose: Purpose,
+    ) -> (Self, UnboundedReceiver<Push>) {
         let (connection, pushes, task) = Self::new(stream, purpose);
         tokio::spawn(task);
         (connection, pushes)
@@ -125,7 +123,7 @@ impl Connection {
     fn new(
         stream: Box<dyn Stream>,
         purpose: Purpose,
-    ) -> (Self, QueuedPushes, impl Future<Output = ()>) {
+    ) -> (Self, UnboundedReceiver<Push>, impl Future<Output = ()>) {
         let (sender, pushes) = unbounded_channel();
         let shared = Arc::new(Shared {
             purpose,
@@ -144,7 +142,7 @@ impl Connection {
         });
         let end = End(Arc::clone(&shared));
         let task = async move { poll_fn(|cx| end.0.poll(cx)).await };
-        (Self { shared }, QueuedPushes(pushes), task)
+        (Self { shared }, pushes, task)
     }
 
     pub(super) fn purpose(&self) -> Purpose {
@@ -159,8 +157,7 @@ impl Connection {
     /// Sends commands with no other command between them, and returns one outcome for each. None of
     /// them is empty.
     pub(super) async fn exchange(&self, commands: &[Command]) -> Vec<Outcome> {
-        let awaited = commands.iter().map(|_| Awaited::Reply).collect();
-        self.call(commands, awaited).await
+        self.call(commands, vec![None; commands.len()]).await
     }
 
     /// Sends commands and waits for what each is answered by.
@@ -366,8 +363,8 @@ impl Queue {
         };
         let reply = match (push, item) {
             (Some(push), _) => {
-                let call = self.under_way.front();
-                let confirmed = call.is_some_and(|call| call.awaits(&push));
+                let awaited = self.under_way.front().and_then(|call| call.awaited.last());
+                let confirmed = awaited.is_some_and(|awaited| awaited.as_ref() == Some(&push));
                 let wanted = match &push {
                     _ if purpose == Purpose::PubSub => true,
                     Push::Message { channel, .. } => channel == INVALIDATED.as_bytes(),
@@ -412,10 +409,6 @@ fn foreign(why: &str) -> DialError {
 }
 
 impl Call {
-    fn awaits(&self, push: &Push) -> bool {
-        matches!(self.awaited.last(), Some(Awaited::Confirmation(awaited)) if awaited == push)
-    }
-
     /// Gives the caller its replies, if it still waits.
     fn end(self) {
         let outcomes = self.replies.into_iter().map(Outcome::Replied);
@@ -458,13 +451,10 @@ impl fmt::Debug for Connection {
 /// The pushes of a connection, in order of arrival; none of a connection for commands.
 ///
 /// The queue has no bound. The task that fills it must not wait, and a dropped push would be lost.
-#[derive(Debug)]
-pub(super) struct QueuedPushes(UnboundedReceiver<Push>);
-
 #[async_trait]
-impl Pushes for QueuedPushes {
+impl Pushes for UnboundedReceiver<Push> {
     async fn next(&mut self) -> Option<Push> {
-        self.0.recv().await
+        self.recv().await
     }
 }
 

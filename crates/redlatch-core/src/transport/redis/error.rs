@@ -44,13 +44,31 @@ pub(super) fn refuses_resp3(error: &ServerError, login: &Login) -> bool {
     }
 }
 
-/// The part of the handshake that the server refused.
+/// One command of the handshake, classified by the effect of its refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// `HELLO` or `AUTH`.
     Login,
-    /// Any later command.
-    Setup,
+    Select,
+    Courtesy,
+    Ping,
+}
+
+impl Step {
+    /// Fails if the connection is of no use after the refusal.
+    pub(super) fn check(self, refused: &ServerError) -> Result<(), DialError> {
+        let failed = of_server(refused, self);
+        match self {
+            // The connection works without a name.
+            Self::Courtesy => Ok(()),
+            // The server answers. It refuses writes and `PING` while it cannot save its data.
+            Self::Ping if refused.code == "MISCONF" => Ok(()),
+            // Any other refusal shows that the server answers. A user without the right to `PING`
+            // may have all necessary rights.
+            Self::Ping if failed.kind == DialErrorKind::Refused => Ok(()),
+            Self::Login | Self::Select | Self::Ping => Err(failed),
+        }
+    }
 }
 
 /// Classifies an error reply to a command of the handshake.
@@ -112,7 +130,7 @@ mod tests {
             }
         }
         let later = ServerError::parse("ERR something about AUTH");
-        assert_eq!(of_server(&later, Step::Setup).kind, Refused);
+        assert_eq!(of_server(&later, Step::Select).kind, Refused);
     }
 
     #[test]

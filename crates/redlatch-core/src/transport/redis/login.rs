@@ -4,9 +4,7 @@ use super::{
     conn::Connection,
     error::{self, Step},
 };
-use crate::runtime::{
-    Command, DialError, DialErrorKind, Login, Outcome, Protocol, Reply, ServerError,
-};
+use crate::runtime::{Command, DialError, DialErrorKind, Login, Outcome, Protocol, Reply};
 
 /// Agrees on RESP3, or on RESP2 if the server refuses RESP3. Logs in, selects the database, names
 /// the connection and sends `PING`. Two round trips.
@@ -49,55 +47,27 @@ fn hello(login: &Login) -> Command {
     }
 }
 
-/// One command of the handshake, classified by the effect of its refusal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Handshake {
-    Auth,
-    Select,
-    Courtesy,
-    Ping,
-}
-
-impl Handshake {
-    fn check(self, refused: &ServerError) -> Result<(), DialError> {
-        match self {
-            Self::Auth => Err(error::of_server(refused, Step::Login)),
-            Self::Select => Err(error::of_server(refused, Step::Setup)),
-            // The connection works without a name.
-            Self::Courtesy => Ok(()),
-            // The server answers. It refuses writes and `PING` while it cannot save its data.
-            Self::Ping if refused.code == "MISCONF" => Ok(()),
-            // Any other refusal shows that the server answers. A user without the right to `PING`
-            // may have all necessary rights.
-            Self::Ping => match error::of_server(refused, Step::Setup) {
-                failed if failed.kind == DialErrorKind::Refused => Ok(()),
-                failed => Err(failed),
-            },
-        }
-    }
-}
-
-fn handshake(login: &Login, protocol: Protocol) -> Vec<(Handshake, Command)> {
+fn handshake(login: &Login, protocol: Protocol) -> Vec<(Step, Command)> {
     let mut steps = Vec::with_capacity(6);
     // With RESP3, `HELLO` contained the credentials.
     if protocol == Protocol::Resp2 {
-        steps.extend(login.auth().map(|command| (Handshake::Auth, command)));
+        steps.extend(login.auth().map(|command| (Step::Login, command)));
     }
     if login.database != 0 {
         let command = Command::new("SELECT").arg(login.database.to_string());
-        steps.push((Handshake::Select, command));
+        steps.push((Step::Select, command));
     }
     if let Some(name) = &login.client_name {
-        steps.push((Handshake::Courtesy, client("SETNAME").arg(name)));
+        steps.push((Step::Courtesy, client("SETNAME").arg(name)));
     }
     for (what, value) in [
         ("LIB-NAME", "redlatch"),
         ("LIB-VER", env!("CARGO_PKG_VERSION")),
     ] {
         let set_info = client("SETINFO").arg(what).arg(value);
-        steps.push((Handshake::Courtesy, set_info));
+        steps.push((Step::Courtesy, set_info));
     }
-    steps.push((Handshake::Ping, Command::new("PING")));
+    steps.push((Step::Ping, Command::new("PING")));
     steps
 }
 
@@ -108,6 +78,7 @@ fn client(subcommand: &str) -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::ServerError;
 
     fn lines(login: &Login, protocol: Protocol) -> Vec<String> {
         let commands = handshake(login, protocol).into_iter();
@@ -139,20 +110,16 @@ mod tests {
         use DialErrorKind::{Auth, Busy, Refused};
         let noperm = "NOPERM this user has no permissions to run this command";
         for (step, line, failure) in [
-            (Handshake::Courtesy, noperm, None),
-            (
-                Handshake::Courtesy,
-                "ERR unknown subcommand 'SETINFO'",
-                None,
-            ),
-            (Handshake::Ping, noperm, None),
-            (Handshake::Ping, "ERR unknown command 'PING'", None),
-            (Handshake::Ping, "ERR not supported", None),
-            (Handshake::Ping, "MISCONF no disk", None),
-            (Handshake::Ping, "LOADING wait", Some(Busy)),
-            (Handshake::Ping, "NOAUTH no", Some(Auth)),
-            (Handshake::Select, noperm, Some(Refused)),
-            (Handshake::Auth, "ERR invalid password", Some(Auth)),
+            (Step::Courtesy, noperm, None),
+            (Step::Courtesy, "ERR unknown subcommand 'SETINFO'", None),
+            (Step::Ping, noperm, None),
+            (Step::Ping, "ERR unknown command 'PING'", None),
+            (Step::Ping, "ERR not supported", None),
+            (Step::Ping, "MISCONF no disk", None),
+            (Step::Ping, "LOADING wait", Some(Busy)),
+            (Step::Ping, "NOAUTH no", Some(Auth)),
+            (Step::Select, noperm, Some(Refused)),
+            (Step::Login, "ERR invalid password", Some(Auth)),
         ] {
             let checked = step.check(&ServerError::parse(line));
             assert_eq!(

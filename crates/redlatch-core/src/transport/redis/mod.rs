@@ -116,7 +116,7 @@ fn parts(command: &Command) -> Result<Vec<(Command, Awaited)>, &'static str> {
     let is_ping = name.eq_ignore_ascii_case(b"PING") && args.len() == 0;
     let is_auth = name.eq_ignore_ascii_case(b"AUTH") && args.len() > 0;
     if is_ping || is_auth {
-        return Ok(vec![(command.clone(), Awaited::Reply)]);
+        return Ok(vec![(command.clone(), None)]);
     }
     let mut words = WORDS.iter();
     let word = words.find(|(word, _)| name.eq_ignore_ascii_case(word.as_bytes()));
@@ -126,11 +126,9 @@ fn parts(command: &Command) -> Result<Vec<(Command, Awaited)>, &'static str> {
         return Err("no channel is named");
     }
     let part = |channel: &[u8]| {
-        let awaited = Awaited::Confirmation(confirmation(channel.to_vec()));
-        let mut part = Command::with_capacity(2, name.len() + channel.len());
-        part.push(name);
-        part.push(channel);
-        (part, awaited)
+        let part = Command::with_capacity(2, name.len() + channel.len());
+        let awaited = Some(confirmation(channel.to_vec()));
+        (part.arg(name).arg(channel), awaited)
     };
     Ok(args.map(part).collect())
 }
@@ -170,12 +168,12 @@ mod tests {
             parts(&command)
         };
         let ping = Command::new("PING");
-        assert_eq!(parse("PING"), Ok(vec![(ping, Awaited::Reply)]));
+        assert_eq!(parse("PING"), Ok(vec![(ping, None)]));
         let auth = Command::new("AUTH").arg("app").arg("pw");
-        assert_eq!(parse("AUTH app pw"), Ok(vec![(auth, Awaited::Reply)]));
+        assert_eq!(parse("AUTH app pw"), Ok(vec![(auth, None)]));
         for (word, confirmation) in WORDS {
             let part = |channel: &str| {
-                let awaited = Awaited::Confirmation(confirmation(channel.into()));
+                let awaited = Some(confirmation(channel.into()));
                 (Command::new(&word.to_uppercase()).arg(channel), awaited)
             };
             let line = format!("{} a b", word.to_uppercase());

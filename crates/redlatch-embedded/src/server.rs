@@ -33,7 +33,6 @@ impl fmt::Debug for EmbeddedServer {
     }
 }
 
-#[derive(Debug)]
 struct Inner {
     state: Mutex<State>,
     /// Notified when a stopped server resumes, for tasks that wait to connect.
@@ -315,11 +314,6 @@ impl EmbeddedServer {
             }
             resumed.await;
         }
-    }
-
-    #[cfg(feature = "listen")]
-    pub(crate) fn runtime(&self) -> Arc<dyn Runtime> {
-        Arc::clone(&self.state().runtime)
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {

@@ -19,7 +19,6 @@ use crate::{
 };
 
 /// The state of a server that its lock protects. No method waits.
-#[derive(Debug)]
 pub(crate) struct State {
     pub(crate) engine: Engine,
     pub(crate) runtime: Arc<dyn Runtime>,
@@ -91,9 +90,9 @@ impl State {
     pub(crate) fn cut(&mut self, session: SessionId) {
         self.links.remove(&session);
         self.engine.close(session);
-        for request in &mut self.backlog {
-            if request.session == session {
-                request.answer = Answer::Nobody;
+        for (sender, _, answer) in &mut self.backlog {
+            if *sender == session {
+                *answer = Answer::Nobody;
             }
         }
     }
@@ -124,12 +123,7 @@ impl State {
 
     /// Takes a request, and runs it unless the server is stopped.
     pub(crate) fn enqueue(&mut self, session: SessionId, batch: Vec<Command>, answer: Answer) {
-        let request = Request {
-            session,
-            batch,
-            answer,
-        };
-        self.backlog.push_back(request);
+        self.backlog.push_back((session, batch, answer));
         self.run_backlog();
     }
 
@@ -147,8 +141,7 @@ impl State {
         self.base.after(self.runtime.now().since(self.origin))
     }
 
-    fn run(&mut self, request: Request) {
-        let (session, batch, answer) = (request.session, request.batch, request.answer);
+    fn run(&mut self, (session, batch, answer): Request) {
         #[cfg(feature = "listen")]
         if matches!(answer, Answer::InOrder) {
             return batch
@@ -261,13 +254,8 @@ impl Pusher {
     }
 }
 
-/// A submitted batch.
-#[derive(Debug)]
-struct Request {
-    session: SessionId,
-    batch: Vec<Command>,
-    answer: Answer,
-}
+/// A submitted batch, with its sender and the receiver of its outcomes.
+type Request = (SessionId, Vec<Command>, Answer);
 
 /// The receiver of the outcomes of a batch.
 #[derive(Debug)]

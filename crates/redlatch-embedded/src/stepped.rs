@@ -1,10 +1,7 @@
 //! A runtime with tokio's clock, which a paused test steps.
 
 use std::{
-    sync::{
-        LazyLock,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
@@ -37,13 +34,11 @@ impl SteppedRuntime {
         reason = "it is a runtime: tokio's clock is what it is for"
     )]
     pub fn new() -> Self {
-        static SEEDS: LazyLock<AtomicU64> = LazyLock::new(|| AtomicU64::new(1));
-        let seed = SEEDS
-            .fetch_add(1, Ordering::Relaxed)
-            .wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        static SEEDS: AtomicU64 = AtomicU64::new(1);
+        let seed = SEEDS.fetch_add(1, Ordering::Relaxed);
         Self {
             origin: Instant::now(),
-            random: AtomicU64::new(seed),
+            random: AtomicU64::new(seed.wrapping_mul(GOLDEN)),
         }
     }
 }
@@ -77,9 +72,7 @@ impl Runtime for SteppedRuntime {
 
     fn random(&self) -> u64 {
         // SplitMix64 (G. Steele, D. Lea, C. Flood, 2014).
-        let mut z = self
-            .random
-            .fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
+        let mut z = self.random.fetch_add(GOLDEN, Ordering::Relaxed);
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         z ^ (z >> 31)
@@ -89,3 +82,6 @@ impl Runtime for SteppedRuntime {
         u128::from(self.random()) << 64 | u128::from(self.random())
     }
 }
+
+/// The step of the generator: 2^64 divided by the golden ratio.
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;

@@ -4,14 +4,14 @@ use std::{collections::BTreeMap, future::poll_fn, sync::Arc, task::Poll};
 
 use async_trait::async_trait;
 use redlatch_core::runtime::{
-    Address, Command, Conn, Dial, DialError, DialErrorKind, Dialed, Outcome, Protocol, Purpose,
-    Push, Pushes, Transport, Value,
+    Address, Command, Conn, Dial, DialError, DialErrorKind, Dialed, Outcome, Protocol, Push,
+    Pushes, Transport, Value,
 };
 use tokio::sync::mpsc;
 
 use crate::{
     EmbeddedServer,
-    engine::{SessionId, SessionKind},
+    engine::SessionId,
     shared::{self, Pusher},
 };
 
@@ -54,13 +54,11 @@ impl Transport for EmbeddedTransport {
             let message = "an embedded server has database 0 only".to_owned();
             return Err(error(DialErrorKind::Refused, message));
         }
-        let kind = match dial.purpose {
-            Purpose::Command => SessionKind::Command,
-            Purpose::PubSub => SessionKind::PubSub,
-        };
         let (pusher, pushes) = mpsc::unbounded_channel();
         let name = dial.login.client_name.as_deref();
-        let connected = server.connect(kind, name, Pusher::Queue(pusher)).await;
+        let connected = server
+            .connect(dial.purpose, name, Pusher::Queue(pusher))
+            .await;
         let Some(session) = connected else {
             let message = format!("{address} refuses connections");
             return Err(error(DialErrorKind::Unreachable, message));

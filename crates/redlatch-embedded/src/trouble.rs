@@ -1,7 +1,5 @@
 //! Orders for trouble: calls that fail, and replies that are lost.
 
-use std::fmt;
-
 use redlatch_core::runtime::Command;
 
 /// The fate of a connection on which a reply is lost.
@@ -29,14 +27,6 @@ impl<T> Order<T> {
     pub(crate) fn take(orders: &mut Vec<Self>, command: &Command) -> Option<T> {
         let at = orders.iter().position(|order| (order.when)(command))?;
         Some(orders.remove(at).what)
-    }
-}
-
-impl<T: fmt::Debug> fmt::Debug for Order<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Order")
-            .field("what", &self.what)
-            .finish_non_exhaustive()
     }
 }
 

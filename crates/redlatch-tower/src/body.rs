@@ -11,7 +11,7 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use redlatch::LossCause;
 
-use crate::hold::Hold;
+use crate::service::Hold;
 
 type BoxError = Box<dyn error::Error + Send + Sync>;
 

@@ -6,7 +6,10 @@ use http::{StatusCode, request::Parts};
 use redlatch::{Lock, Semaphore};
 use tower_layer::Layer;
 
-use crate::{Unavailable, hold::Object, service::Held};
+use crate::{
+    Unavailable,
+    service::{Held, Object},
+};
 
 /// How long a request keeps its lock or permit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -317,7 +320,11 @@ macro_rules! settings {
             type Service = Held<S>;
 
             fn layer(&self, inner: S) -> Held<S> {
-                Held::new(inner, self.settings.clone(), self.on_unavailable.0)
+                Held {
+                    inner,
+                    settings: self.settings.clone(),
+                    on_unavailable: self.on_unavailable.0,
+                }
             }
         }
     };

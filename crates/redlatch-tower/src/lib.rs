@@ -3,7 +3,6 @@
 
 mod body;
 mod fields;
-mod hold;
 mod layer;
 mod path;
 mod rate;

@@ -1,6 +1,7 @@
 //! Names out of paths.
 
 use http::request::Parts;
+use percent_encoding::percent_decode_str;
 
 /// Returns the decoded parameters of a request's path, which `route` names as axum does; `None` if
 /// the path has another shape. They are equal for all spellings of one path, such as `/orders/42`
@@ -75,31 +76,13 @@ fn values(wanted: &[Part<'_>], path: &str) -> Option<Vec<String>> {
         };
         match part {
             Part::Fixed(text) if *text == first => {}
-            Part::One | Part::Rest if !first.is_empty() => values.push(decoded(first)),
+            Part::One | Part::Rest if !first.is_empty() => {
+                let decoded = percent_decode_str(first).decode_utf8_lossy();
+                values.push(decoded.into_owned());
+            }
             _ => return None,
         }
         rest = behind;
     }
     rest.is_none().then_some(values)
-}
-
-/// Replaces each `%` with two hexadecimal digits behind it by the byte that they mean.
-fn decoded(text: &str) -> String {
-    let digit = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
-    let bytes = text.as_bytes();
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        match (byte, digit(bytes.get(at + 1)), digit(bytes.get(at + 2))) {
-            (b'%', Some(high), Some(low)) => {
-                decoded.extend(u8::try_from(high * 16 + low));
-                at += 3;
-            }
-            _ => {
-                decoded.push(byte);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&decoded).into_owned()
 }

@@ -246,48 +246,37 @@ where
                 },
             };
             let mut response = match &asked {
-                Some(Asked {
-                    refusal: Some(refusal),
-                    ..
-                }) => refused(StatusCode::TOO_MANY_REQUESTS, refusal.clone()),
+                Some((_, _, Some(refusal))) => {
+                    refused(StatusCode::TOO_MANY_REQUESTS, refusal.clone())
+                }
                 _ => inner
                     .call(Request::from_parts(parts, body))
                     .await?
                     .map(HeldBody::free),
             };
-            if let Some(asked) = asked {
-                append(response.headers_mut(), &policy, asked.quota, asked.rest);
+            if let Some((quota, rest, _)) = asked {
+                append(response.headers_mut(), &policy, quota, rest);
             }
             Ok(response)
         })
     }
 }
 
-/// The answer of a limiter.
-struct Asked {
-    quota: Quota,
-    rest: Rest,
-    refusal: Option<Refusal>,
-}
-
-async fn ask(limiter: &RateLimiter) -> Result<Asked, Error> {
+/// Takes a token. Returns the rate, what is left, and the refusal if the rate is used up.
+async fn ask(limiter: &RateLimiter) -> Result<(Quota, Rest, Option<Refusal>), Error> {
     let admission = limiter.try_acquire(1).await?;
     // It has a rate, or it would have failed.
     let quota = limiter.quota().unwrap_or_default();
     Ok(match admission {
-        Admission::Pass(pass) => Asked {
-            quota,
-            rest: Rest::after(pass.remaining(), pass.reset_after(), quota),
-            refusal: None,
-        },
-        Admission::Refused(refused) => Asked {
-            quota,
-            rest: Rest {
-                tokens: refused.remaining,
-                window: refused.retry_after,
-            },
-            refusal: Some(Refusal::Limited(refused)),
-        },
+        Admission::Pass(pass) => {
+            let rest = Rest::after(pass.remaining(), pass.reset_after(), quota);
+            (quota, rest, None)
+        }
+        Admission::Refused(refused) => {
+            let (tokens, window) = (refused.remaining, refused.retry_after);
+            let refusal = Refusal::Limited(refused);
+            (quota, Rest { tokens, window }, Some(refusal))
+        }
     })
 }
 

@@ -1,14 +1,16 @@
-//! The service that both layers make.
+//! The service that both layers make, the need of a request, and its hold.
 
 use std::{
     future::Future,
     mem,
     pin::Pin,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use http::{Request, Response};
 use http_body::Body;
+use redlatch::{AnyGuard, Error, Lock, Semaphore};
 use tower_service::Service;
 
 use crate::{
@@ -23,25 +25,15 @@ use crate::{
 /// It is ready when the inner service is. Readiness costs nothing and holds nothing.
 #[derive(Clone, Debug)]
 pub struct Held<S> {
-    inner: S,
-    settings: Settings,
-    on_unavailable: Unavailable,
+    pub(crate) inner: S,
+    pub(crate) settings: Settings,
+    pub(crate) on_unavailable: Unavailable,
 }
 
 /// The future of a response. If it is dropped, as when a client hangs up, the lock or permit is
 /// released in the background.
 pub type ResponseFuture<B, E> =
     Pin<Box<dyn Future<Output = Result<Response<HeldBody<B>>, E>> + Send>>;
-
-impl<S> Held<S> {
-    pub(crate) const fn new(inner: S, settings: Settings, on_unavailable: Unavailable) -> Self {
-        Self {
-            inner,
-            settings,
-            on_unavailable,
-        }
-    }
-}
 
 impl<S, A, B> Service<Request<A>> for Held<S>
 where
@@ -93,6 +85,26 @@ where
                 Until::Head => response.map(HeldBody::free),
                 Until::Body => response.map(|body| HeldBody::held(body, hold, stops)),
             })
+        })
+    }
+}
+
+/// An object that a request has to hold while the service works on it.
+#[derive(Clone, Debug)]
+pub(crate) enum Object {
+    Lock(Lock),
+    Permit(Semaphore),
+}
+
+/// A hold for one request. Its drop releases in the background.
+pub(crate) type Hold = Box<dyn AnyGuard>;
+
+impl Object {
+    /// Acquires the object; `None` if others have it for as long as `wait`.
+    pub(crate) async fn acquire(self, wait: Duration) -> Result<Option<Hold>, Error> {
+        Ok(match self {
+            Self::Lock(lock) => lock.try_lock_for(wait).await?.map(Hold::from),
+            Self::Permit(semaphore) => semaphore.try_acquire_for(wait).await?.map(Hold::from),
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Where the server is.
 
-use std::{env, fs, path::Path};
+use std::{env, fs};
 
 use super::{
     args::ServerArgs,
@@ -25,7 +25,10 @@ pub(crate) fn find(args: &ServerArgs) -> Result<String, Failure> {
         return check(url, "--url");
     }
     if let Some(file) = &args.url_file {
-        return from_file(file);
+        let shown = file.display().to_string();
+        let text = fs::read_to_string(file)
+            .map_err(|error| wrong(format!("the address in {shown} cannot be read: {error}")))?;
+        return check(&text, &shown);
     }
     for variable in VARIABLES {
         match env::var(variable) {
@@ -41,13 +44,6 @@ pub(crate) fn find(args: &ServerArgs) -> Result<String, Failure> {
         "no address of a server; set REDLATCH_URL or REDIS_URL to redis://host:port, \
          or use --url-file",
     ))
-}
-
-fn from_file(file: &Path) -> Result<String, Failure> {
-    let shown = file.display();
-    let text = fs::read_to_string(file)
-        .map_err(|error| wrong(format!("the address in {shown} cannot be read: {error}")))?;
-    check(&text, &shown.to_string())
 }
 
 /// The library checks the rest, but a second line would be a part of the address for it.

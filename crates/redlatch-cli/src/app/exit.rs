@@ -1,6 +1,11 @@
 //! Exit codes, and errors with what to do about them.
 
-use std::{error::Error as _, io::Write, process::ExitCode};
+use std::{
+    error::Error as _,
+    io::{self, Write},
+    path::Path,
+    process::ExitCode,
+};
 
 use redlatch::{Error, ErrorKind, runtime::ServerError};
 
@@ -71,11 +76,17 @@ impl Failure {
     }
 }
 
+/// Returns the failure of a file of the command line that cannot be `done`: read or written.
+pub(crate) fn no_file(what: &str, file: &Path, done: &str, error: &io::Error) -> Failure {
+    let shown = file.display();
+    Failure::usage(format!("the {what} {shown} cannot be {done}: {error}"))
+}
+
 /// Prints a message for whoever runs the command.
 pub(crate) fn warn(message: &str) {
     let line = format!("redlatch: {message}\n");
     // `eprintln!` panics if nobody reads any more.
-    let _ = std::io::stderr().write_all(line.as_bytes());
+    let _ = io::stderr().write_all(line.as_bytes());
 }
 
 /// What the library advises a program, and what that is for whoever runs the command.

@@ -21,7 +21,7 @@ use clap::Parser;
 use self::{
     args::{Args, Verb},
     exit::{Failure, USAGE},
-    job::{guardian, launch},
+    job::guardian,
 };
 
 /// Runs the verb of the command line.
@@ -37,7 +37,7 @@ pub(crate) fn main() -> ExitCode {
     };
     match args.verb {
         Verb::Guardian => guardian::main(),
-        Verb::Launch(launch) => launch::main(&launch).end(),
+        Verb::Launch(args) => job::launch(&args).end(),
         _ => {
             let quiet = args.server.quiet;
             match run(verbs::run(args)) {

@@ -12,7 +12,7 @@ use tracing_subscriber::{
     registry,
 };
 
-use super::exit::Failure;
+use super::exit::{Failure, no_file};
 
 /// Begins to show events, the more the higher `verbose` is, and to append those of holds to `path`,
 /// if there is one. `application` is what others see as the holder.
@@ -26,10 +26,7 @@ pub(crate) fn begin(verbose: u8, path: Option<&Path>, application: &str) -> Resu
     };
     let recorder = path.map(|path| {
         let file = File::options().append(true).create(true).open(path);
-        let file = file.map_err(|error| {
-            let shown = path.display();
-            Failure::usage(format!("the recording {shown} cannot be written: {error}"))
-        })?;
+        let file = file.map_err(|error| no_file("recording", path, "written", &error))?;
         let only = Targets::new().with_target(TARGET, tracing::Level::TRACE);
         let recorder = Recorder::new(file).application(application);
         Ok::<_, Failure>(recorder.with_filter(only))

@@ -1,11 +1,12 @@
 //! The report of a run as JSON.
 
-use std::{fs::File, io::Write, path::Path, time::Duration};
+use std::{fs::File, io::Write, path::Path};
 
+pub(crate) use redlatch_core::family::millis;
 use serde::Serialize;
 
 use super::{
-    exit::{Failure, warn},
+    exit::{Failure, no_file, warn},
     job::{Cut, Ended, Outcome},
 };
 
@@ -72,10 +73,7 @@ pub(crate) async fn reported(
     attempt: impl AsyncFnOnce(&mut Report) -> Result<u8, Failure>,
 ) -> Result<u8, Failure> {
     let open = |path: &Path| {
-        File::create(path).map_err(|error| {
-            let shown = path.display();
-            Failure::usage(format!("the report {shown} cannot be written: {error}"))
-        })
+        File::create(path).map_err(|error| no_file("report", path, "written", &error))
     };
     let file = path.map(open).transpose()?;
     let mut report = Report {
@@ -100,9 +98,4 @@ pub(crate) async fn reported(
         }
     }
     ended
-}
-
-/// Returns whole milliseconds.
-pub(crate) fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }

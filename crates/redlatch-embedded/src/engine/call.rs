@@ -8,7 +8,7 @@ use super::{
     hash::Hash,
     keyspace::{Entry, Object},
     number,
-    table::Spec,
+    table::{Handler, Spec},
     time::Clock,
     zset::SortedSet,
 };
@@ -24,7 +24,7 @@ pub(super) struct Call<'a> {
 
 impl<'a> Call<'a> {
     /// Runs the handler of the command, and counts its effect.
-    pub(super) fn run(mut self, handler: fn(&mut Call<'_>) -> Reply) -> Reply {
+    pub(super) fn run(mut self, handler: Handler) -> Reply {
         let reply = handler(&mut self);
         self.core.effects += u64::from(self.spec.has_effect(&reply));
         reply
@@ -94,7 +94,7 @@ impl<'a> Call<'a> {
 
     /// Removes the first key if its collection is empty, as Redis does with every collection.
     pub(super) fn drop_if_empty(&mut self) {
-        let is_empty = match self.core.data.get(self.args[1]).map(|entry| &entry.object) {
+        let is_empty = match self.entry(self.args[1]).map(|entry| &entry.object) {
             Some(Object::Hash(hash)) => hash.is_empty(),
             Some(Object::SortedSet(set)) => set.is_empty(),
             Some(Object::String(_)) | None => false,
@@ -145,15 +145,13 @@ pub(super) fn wrong_arity(command: &str) -> ServerError {
     ))
 }
 
-/// Checks the number of arguments of a container command such as `CLIENT`.
-pub(super) fn want(model: Model, args: &[&[u8]], ok: bool) -> Result<(), ServerError> {
-    match (ok, model) {
-        (true, _) => Ok(()),
-        (false, Model::Redis6_2) => Err(unknown_subcommand(model, args)),
-        (false, _) => {
-            let [command, sub] = [args[0], args[1]].map(lower);
-            Err(wrong_arity(&format!("{command}|{sub}")))
-        }
+/// Returns the error of a container command such as `CLIENT`. A subcommand of `known` has the wrong
+/// number of arguments, and any other is unknown.
+pub(super) fn no_subcommand(model: Model, args: &[&[u8]], known: &[&str]) -> ServerError {
+    let [command, sub] = [args[0], args[1]].map(lower);
+    match model.is_seven() && known.contains(&&*sub) {
+        true => wrong_arity(&format!("{command}|{sub}")),
+        false => unknown_subcommand(model, args),
     }
 }
 

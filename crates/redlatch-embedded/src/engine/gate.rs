@@ -5,6 +5,7 @@ use redlatch_core::runtime::ServerError;
 use super::{
     Model, SessionId,
     call::{error, is, wrong_arity},
+    commands::server,
     core::Core,
     table::{self, Spec},
 };
@@ -108,7 +109,8 @@ pub(super) fn admit_in_script(
 
 /// Tells whether the server is full, by its condition or by its memory against `maxmemory`.
 pub(super) fn is_full(core: &Core) -> bool {
-    core.is(Condition::Full) || super::commands::is_over_maxmemory(core)
+    let limit = server::maxmemory(core);
+    core.is(Condition::Full) || limit > 0 && server::used_memory(core) > limit
 }
 
 pub(super) fn no_script() -> ServerError {

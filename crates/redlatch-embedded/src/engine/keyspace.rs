@@ -22,11 +22,6 @@ impl Keyspace {
         self.entries.get_mut(key)
     }
 
-    /// Returns the entry under `key`, expired or not.
-    pub(super) fn get(&self, key: &[u8]) -> Option<&Entry> {
-        self.entries.get(key)
-    }
-
     /// Returns the entry under `key`, and inserts the result of `make` if there is none. The caller
     /// must have called [`live`](Self::live) before.
     pub(super) fn or_insert(&mut self, key: &[u8], make: impl FnOnce() -> Object) -> &mut Entry {
@@ -44,10 +39,6 @@ impl Keyspace {
 
     pub(super) fn remove(&mut self, key: &[u8]) -> Option<Entry> {
         self.entries.remove(key)
-    }
-
-    pub(super) fn clear(&mut self) {
-        *self = Self::default();
     }
 
     /// Iterates over the keys that have not expired, in order.

@@ -26,6 +26,7 @@ use std::{
     time::Duration,
 };
 
+pub use redlatch_core::runtime::Purpose as SessionKind;
 use redlatch_core::runtime::{Command, Reply};
 
 pub(crate) use self::lua::sha1_hex;
@@ -65,15 +66,6 @@ pub struct Engine {
 /// The number of a connection, as `CLIENT ID` reports it. A number is never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub(crate) u64);
-
-/// The purpose of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SessionKind {
-    /// All commands except subscriptions.
-    Command,
-    /// Subscriptions and `PING`.
-    PubSub,
-}
 
 impl Engine {
     /// Starts an empty server that behaves as `model`, at its time `now`.

@@ -74,65 +74,48 @@ fn whole(number: f64) -> Option<i64> {
 
 /// Formats a number as C's `%.17g`.
 fn seventeen_digits(number: f64) -> String {
-    if let Some(text) = special(number) {
-        return text;
-    }
-    let (sign, digits, exponent) = split(&format!("{number:.16e}"));
-    let digits = match digits.trim_end_matches('0') {
-        "" => "0",
-        trimmed => trimmed,
-    };
     // The range of exponents in which C writes no exponent, and its two digits otherwise.
-    let is_plain = (-4..17).contains(&exponent);
-    format!("{sign}{}", written(digits, exponent, is_plain, 2))
+    let is_plain = |_: i32, exponent: i32| (-4..17).contains(&exponent);
+    written(number, &format!("{number:.16e}"), is_plain, 2)
 }
 
 /// Returns the shortest text that reads back as the same number, in the layout of newer servers.
 fn shortest(number: f64) -> String {
-    if let Some(text) = special(number) {
-        return text;
-    }
-    let (sign, digits, exponent) = split(&format!("{number:e}"));
-    let count = i32::try_from(digits.len()).unwrap_or(i32::MAX);
-    // The value is `digits` × 10^`scale`. The limits for an exponent are those of the servers.
-    let scale = exponent - count + 1;
-    let is_plain = if scale >= 0 {
-        exponent.abs() < count + 7
-    } else {
-        scale > -7 || exponent.abs() < 4
+    // The value is `count` digits × 10^`scale`. The limits are those of the servers.
+    let is_plain = |count: i32, exponent: i32| match exponent - count + 1 {
+        0.. => exponent.abs() < count + 7,
+        scale => scale > -7 || exponent.abs() < 4,
     };
-    format!("{sign}{}", written(&digits, exponent, is_plain, 1))
+    written(number, &format!("{number:e}"), is_plain, 1)
 }
 
-/// Writes digits without an exponent, or with one that has at least this number of digits.
-fn written(digits: &str, exponent: i32, is_plain: bool, width: usize) -> String {
-    if is_plain {
-        return plain(digits, exponent);
-    }
-    let (first, rest) = digits.split_at(1);
-    let point = if rest.is_empty() { "" } else { "." };
-    let sign = if exponent < 0 { '-' } else { '+' };
-    let exponent = exponent.abs();
-    format!("{first}{point}{rest}e{sign}{exponent:0width$}")
-}
-
-fn special(number: f64) -> Option<String> {
+/// Writes a number that Rust writes as `d.ddde±x`: plainly if the count of its digits and the
+/// exponent of the first one ask for that, else with an exponent of at least `width` digits.
+fn written(number: f64, text: &str, is_plain: fn(i32, i32) -> bool, width: usize) -> String {
     let sign = if number.is_sign_negative() { "-" } else { "" };
-    let text = match number {
+    let special = match number {
         _ if number.is_nan() => "nan",
         _ if number.is_infinite() => "inf",
         0.0 => "0",
-        _ => return None,
+        _ => "",
     };
-    Some(format!("{sign}{text}"))
-}
-
-/// Splits Rust's `d.ddde±x` into the sign, the digits and the exponent of the first digit.
-fn split(text: &str) -> (&'static str, String, i32) {
+    if !special.is_empty() {
+        return format!("{sign}{special}");
+    }
     let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
-    let sign = if mantissa.starts_with('-') { "-" } else { "" };
-    let digits = mantissa.chars().filter(char::is_ascii_digit).collect();
-    (sign, digits, exponent.parse().unwrap_or(0))
+    let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
+    // A number that is not zero has another digit.
+    let digits = digits.trim_end_matches('0');
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let count = i32::try_from(digits.len()).unwrap_or(i32::MAX);
+    if is_plain(count, exponent) {
+        return format!("{sign}{}", plain(digits, exponent));
+    }
+    let (first, rest) = digits.split_at(1);
+    let point = if rest.is_empty() { "" } else { "." };
+    let direction = if exponent < 0 { '-' } else { '+' };
+    let exponent = exponent.abs();
+    format!("{sign}{first}{point}{rest}e{direction}{exponent:0width$}")
 }
 
 /// Writes digits without an exponent.

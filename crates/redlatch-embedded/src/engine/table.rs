@@ -5,7 +5,7 @@ use redlatch_core::runtime::{Reply, ServerError, Value};
 use super::{
     Engine, Model, SessionId,
     call::{Call, error},
-    commands::{connection, hashes, keys, pubsub, scan, scripts, server, strings, zsets},
+    commands::{hashes, keys, pubsub, scripts, server, strings, zsets},
     time::Clock,
 };
 
@@ -53,10 +53,16 @@ impl Spec {
 #[derive(Clone, Copy)]
 pub(super) enum Run {
     /// A function over the state alone.
-    Plain(fn(&mut Call<'_>) -> Reply),
+    Plain(Handler),
     /// A function that needs Lua.
-    Script(fn(&mut Engine, Caller, &[&[u8]]) -> Reply),
+    Script(ScriptHandler),
 }
+
+/// A function that runs a command.
+pub(super) type Handler = fn(&mut Call<'_>) -> Reply;
+
+/// A function that runs a command for scripts.
+type ScriptHandler = fn(&mut Engine, Caller, &[&[u8]]) -> Reply;
 
 /// The session that a script runs for, and its clock.
 pub(super) type Caller = (SessionId, Clock);
@@ -104,12 +110,7 @@ const WRITES: u16 = KEY | WRITE;
 const GROWS: u16 = KEY | WRITE | DENYOOM;
 const LISTENS: u16 = PUBSUB | NOSCRIPT | LOADING;
 
-const fn plain(
-    name: &'static str,
-    arity: i32,
-    flags: u16,
-    run: fn(&mut Call<'_>) -> Reply,
-) -> Spec {
+const fn plain(name: &'static str, arity: i32, flags: u16, run: Handler) -> Spec {
     Spec {
         name,
         arity,
@@ -118,12 +119,7 @@ const fn plain(
     }
 }
 
-const fn script(
-    name: &'static str,
-    arity: i32,
-    flags: u16,
-    run: fn(&mut Engine, Caller, &[&[u8]]) -> Reply,
-) -> Spec {
+const fn script(name: &'static str, arity: i32, flags: u16, run: ScriptHandler) -> Spec {
     Spec {
         name,
         arity,
@@ -134,7 +130,7 @@ const fn script(
 
 /// All commands, by name.
 static TABLE: &[Spec] = &[
-    plain("client", -2, NOSCRIPT | LOADING, connection::client),
+    plain("client", -2, NOSCRIPT | LOADING, server::client),
     plain("cluster", -2, LOADING, server::cluster),
     plain("config", -2, NOSCRIPT | LOADING, server::config),
     plain("decr", 2, GROWS, strings::decr),
@@ -150,7 +146,7 @@ static TABLE: &[Spec] = &[
     plain("hgetall", 2, READS, hashes::hgetall),
     plain("hincrby", 4, GROWS, hashes::hincrby),
     plain("hmget", -3, READS, hashes::hmget),
-    plain("hscan", -3, READS, scan::hscan),
+    plain("hscan", -3, READS, keys::hscan),
     plain("hset", -4, GROWS, hashes::hset),
     plain("incr", 2, GROWS, strings::incr),
     plain("incrby", 3, GROWS, strings::incrby),
@@ -158,13 +154,13 @@ static TABLE: &[Spec] = &[
     plain("keys", 2, 0, keys::keys),
     plain("persist", 2, WRITES, keys::persist),
     plain("pexpire", 3, WRITES, keys::pexpire),
-    plain("ping", -1, 0, connection::ping),
+    plain("ping", -1, 0, server::ping),
     plain("pttl", 2, READS, keys::pttl),
     plain("publish", 3, LOADING | PUBLISHES, pubsub::publish),
     plain("role", 1, NOSCRIPT | LOADING, server::role),
-    plain("scan", -2, 0, scan::scan),
+    plain("scan", -2, 0, keys::scan),
     script("script", -2, LOADING, scripts::script),
-    plain("select", 2, LOADING, connection::select),
+    plain("select", 2, LOADING, server::select),
     plain("set", -3, GROWS, strings::set),
     plain(
         "spublish",

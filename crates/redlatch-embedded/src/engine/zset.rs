@@ -1,18 +1,17 @@
 //! The sorted set type.
 
-use std::{
-    cmp::Ordering,
-    collections::{BTreeMap, BTreeSet},
-    ops::Bound,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// A sorted set: members in order of their scores, and in byte order where scores are equal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct SortedSet {
     scores: BTreeMap<Arc<[u8]>, f64>,
-    order: BTreeSet<(Score, Arc<[u8]>)>,
+    /// The members by the places of their scores.
+    order: BTreeMap<Place, f64>,
 }
+
+/// The [place](place) of a score, and the member.
+type Place = (i64, Arc<[u8]>);
 
 impl SortedSet {
     /// Sets the score of `member`.
@@ -20,7 +19,7 @@ impl SortedSet {
         self.remove(member);
         let member: Arc<[u8]> = member.into();
         self.scores.insert(Arc::clone(&member), score);
-        self.order.insert((Score(score), member));
+        self.order.insert((place(score), member), score);
     }
 
     /// Removes a member. Returns whether it was there.
@@ -28,7 +27,7 @@ impl SortedSet {
         let Some((member, score)) = self.scores.remove_entry(member) else {
             return false;
         };
-        self.order.remove(&(Score(score), member));
+        self.order.remove(&(place(score), member));
         true
     }
 
@@ -39,7 +38,8 @@ impl SortedSet {
     /// Returns the member's rank from the lowest score. The time is proportional to the rank.
     pub(super) fn rank(&self, member: &[u8]) -> Option<usize> {
         self.scores.get(member)?;
-        self.order.iter().position(|(_, other)| &**other == member)
+        let mut members = self.order.keys();
+        members.position(|(_, other)| &**other == member)
     }
 
     /// Iterates from the lowest score.
@@ -54,13 +54,10 @@ impl SortedSet {
     ) -> impl DoubleEndedIterator<Item = (&[u8], f64)> {
         let (min, max) = (range.min.score, range.max.score);
         // No member sorts before the empty one, so the bounds are exact for inclusive ends. The
-        // upper bound is the next number above the maximum.
-        let first = |score| (Score(score), Arc::from(&b""[..]));
-        let end = match max {
-            f64::INFINITY => Bound::Unbounded,
-            max => Bound::Excluded(first(max.next_up())),
-        };
-        let items = (min <= max).then(|| self.order.range((Bound::Included(first(min)), end)));
+        // upper bound is the next place above the maximum.
+        let first = |place| -> Place { (place, Arc::from(&b""[..])) };
+        let bounds = || first(place(min))..first(place(max) + 1);
+        let items = (min <= max).then(|| self.order.range(bounds()));
         let items = items.into_iter().flatten().map(pair);
         items.filter(move |(_, score)| range.contains(*score))
     }
@@ -74,8 +71,8 @@ impl SortedSet {
     }
 }
 
-fn pair((score, member): &(Score, Arc<[u8]>)) -> (&[u8], f64) {
-    (member, score.0)
+fn pair<'a>(((_, member), score): (&'a Place, &f64)) -> (&'a [u8], f64) {
+    (member, *score)
 }
 
 /// An interval of scores.
@@ -100,26 +97,10 @@ impl ScoreRange {
     }
 }
 
-/// A score, never NaN. The two zeros are equal, as they are in C.
-#[derive(Clone, Copy, Debug)]
-struct Score(f64);
-
-impl Ord for Score {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.0.partial_cmp(&other.0).unwrap_or(Ordering::Equal)
-    }
+/// Returns the place of a score among the others. A score is never NaN.
+fn place(score: f64) -> i64 {
+    // The sum makes one of the two zeros, which are equal, as they are in C. The rest is the order
+    // of `f64::total_cmp`.
+    let bits = (score + 0.0).to_bits().cast_signed();
+    bits ^ ((bits >> 63) & i64::MAX)
 }
-
-impl PartialOrd for Score {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Score {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Score {}

@@ -1,21 +1,29 @@
 //! The server over TCP, for other processes of this machine.
 
-mod connection;
 mod outlet;
 pub(crate) mod reply;
 pub(crate) mod request;
 mod run;
 
-use std::{fmt, io, net::SocketAddr, time::Duration};
+use std::{fmt, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use tokio::{
-    net::{TcpListener, TcpStream, ToSocketAddrs},
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{
+        TcpListener, TcpStream, ToSocketAddrs,
+        tcp::{ReadHalf, WriteHalf},
+    },
     select,
     sync::watch,
 };
 
 pub(crate) use self::outlet::Outlet;
-use crate::EmbeddedServer;
+use self::{outlet::Outflow, request::RequestParser, run::Submitted};
+use crate::{
+    EmbeddedServer,
+    engine::{SessionId, SessionKind},
+    shared::Pusher,
+};
 
 /// A listening server. Dropping this value ends the listener and closes its connections.
 ///
@@ -92,8 +100,8 @@ impl EmbeddedServer {
         let listener = TcpListener::bind(address).await?;
         let local_addr = listener.local_addr()?;
         let (open, closing) = watch::channel(());
-        let (server, runtime) = (self.clone(), self.runtime());
-        let task = Box::pin(accept(server, listener, closing));
+        let runtime = Arc::clone(&self.state().runtime);
+        let task = Box::pin(accept(self.clone(), listener, closing));
         runtime.spawn("embedded server listens", task);
         Ok(Listening {
             local_addr,
@@ -103,7 +111,7 @@ impl EmbeddedServer {
 }
 
 async fn accept(server: EmbeddedServer, listener: TcpListener, mut closing: watch::Receiver<()>) {
-    let runtime = server.runtime();
+    let runtime = Arc::clone(&server.state().runtime);
     loop {
         let accepted = select! {
             _ = closing.changed() => return,
@@ -114,17 +122,96 @@ async fn accept(server: EmbeddedServer, listener: TcpListener, mut closing: watc
             runtime.sleep_until(runtime.now() + PAUSE).await;
             continue;
         };
-        let task = serve(server.clone(), stream, closing.clone());
-        runtime.spawn("embedded server's connection", Box::pin(task));
+        let (server, mut closing) = (server.clone(), closing.clone());
+        let task = Box::pin(async move {
+            select! {
+                _ = closing.changed() => {}
+                () = serve(server, stream) => {}
+            }
+        });
+        runtime.spawn("embedded server's connection", task);
     }
 }
 
-async fn serve(server: EmbeddedServer, stream: TcpStream, mut closing: watch::Receiver<()>) {
+/// Serves a client until the client or the server ends the connection.
+async fn serve(server: EmbeddedServer, mut stream: TcpStream) {
+    // Replies are small and a client waits for each. Without the option the socket still works, but
+    // slower.
+    let _ = stream.set_nodelay(true);
+    let (outlet, outflow) = outlet::pair();
+    let pusher = Pusher::Wire(outlet);
+    let Some(session) = server.connect(SessionKind::Command, None, pusher).await else {
+        return;
+    };
+    let session = Session { server, session };
+    let (reader, writer) = stream.split();
+    let mut write = pin!(write(&outflow, writer));
     select! {
-        _ = closing.changed() => {}
-        () = connection::serve(server, stream) => {}
+        biased;
+        () = &mut write => return,
+        () = read(&session, &outflow, reader) => {}
+    }
+    // The client will send no more, but it may still read the replies to its requests.
+    session.server.state().finish(session.session);
+    write.await;
+}
+
+/// A session of the server. Dropping it ends the connection.
+struct Session {
+    server: EmbeddedServer,
+    session: SessionId,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.server.state().cut(self.session);
     }
 }
+
+/// Passes requests on, one at a time and in order, until the client or the server ends the
+/// connection.
+async fn read(session: &Session, outflow: &Outflow, mut reader: ReadHalf<'_>) {
+    let Session { server, session } = session;
+    let mut parser = RequestParser::default();
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        // A failure of the socket ends the requests of the client, as an orderly end does.
+        let Ok(count @ 1..) = reader.read(&mut chunk).await else {
+            return;
+        };
+        parser.feed(&chunk[..count]);
+        loop {
+            let command = match parser.next() {
+                Ok(None) => break,
+                Ok(Some(command)) => command,
+                Err(error) => return server.refuse(*session, error),
+            };
+            match server.submit_in_order(*session, command) {
+                Submitted::Ran => outflow.room().await,
+                // The remaining bytes stay in the socket, as with a stopped process.
+                Submitted::Waits => server.running().await,
+                Submitted::Closed => return,
+            }
+        }
+    }
+}
+
+/// Writes what is queued until the end of the connection. If the server cuts the connection, it
+/// does not wait for the client.
+async fn write(outflow: &Outflow, mut writer: WriteHalf<'_>) {
+    while let Some(bytes) = outflow.next().await {
+        select! {
+            biased;
+            written = writer.write_all(&bytes) => if written.is_err() {
+                return;
+            },
+            () = outflow.cut() => return,
+        }
+    }
+}
+
+/// The number of bytes of one read.
+const CHUNK: usize = 16 << 10;
 
 /// The pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(50);

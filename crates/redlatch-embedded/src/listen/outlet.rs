@@ -47,11 +47,6 @@ impl Outlet {
         self.write(|bytes| reply::reply(bytes, reply));
     }
 
-    /// Queues the reply to an `UNSUBSCRIBE` without any subscription.
-    pub(super) fn unsubscribed_from_nothing(&self) {
-        self.write(reply::unsubscribed_from_nothing);
-    }
-
     /// Queues a push. Returns whether there was room for it.
     #[must_use]
     pub(crate) fn push(&mut self, push: &Push) -> bool {

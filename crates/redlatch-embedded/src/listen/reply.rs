@@ -19,23 +19,15 @@ pub(super) fn push(out: &mut Vec<u8>, push: &Push, subscriptions: usize) {
             bulk(out, channel);
             bulk(out, payload);
         }
-        Push::Subscribed(channel) => change(out, b"subscribe", Some(channel), subscriptions),
-        Push::Unsubscribed(channel) => change(out, b"unsubscribe", Some(channel), subscriptions),
+        Push::Subscribed(channel) => change(out, b"subscribe", channel, subscriptions),
+        Push::Unsubscribed(channel) => change(out, b"unsubscribe", channel, subscriptions),
     }
 }
 
-/// Appends the reply to an `UNSUBSCRIBE` without any subscription.
-pub(super) fn unsubscribed_from_nothing(out: &mut Vec<u8>) {
-    change(out, b"unsubscribe", None, 0);
-}
-
-fn change(out: &mut Vec<u8>, what: &[u8], channel: Option<&[u8]>, subscriptions: usize) {
+fn change(out: &mut Vec<u8>, what: &[u8], channel: &[u8], subscriptions: usize) {
     out.extend_from_slice(b"*3\r\n");
     bulk(out, what);
-    match channel {
-        Some(channel) => bulk(out, channel),
-        None => value(out, &Value::Nil),
-    }
+    bulk(out, channel);
     head(out, b':', subscriptions);
 }
 

@@ -61,7 +61,7 @@ impl RequestParser {
     fn advance(&mut self) -> Result<Option<Command>, ProtocolError> {
         loop {
             let Some(mut array) = self.array.take() else {
-                let Some(line) = self.line(TOO_BIG_INLINE)? else {
+                let Some(line) = self.line("too big inline request")? else {
                     return Ok(None);
                 };
                 if let Some(count) = line.strip_prefix(b"*") {
@@ -85,7 +85,7 @@ impl RequestParser {
     /// Takes the length of the next argument, or the argument. Returns whether it was there.
     fn argument(&mut self, array: &mut Array) -> Result<bool, ProtocolError> {
         let Some(length) = array.length else {
-            let Some(line) = self.line(TOO_BIG_COUNT)? else {
+            let Some(line) = self.line("too big count string")? else {
                 return Ok(false);
             };
             array.length = Some(bulk_length(line, array.command.payload_len())?);
@@ -166,9 +166,6 @@ fn words(line: &[u8]) -> Result<Option<Command>, ProtocolError> {
     let is_empty = command.args().len() == 0;
     Ok((!is_empty).then_some(command))
 }
-
-const TOO_BIG_INLINE: ProtocolError = "too big inline request";
-const TOO_BIG_COUNT: ProtocolError = "too big count string";
 
 /// The limit in bytes for all arguments of one request.
 pub(super) const MAX_REQUEST: usize = 64 << 20;

@@ -79,7 +79,8 @@ impl State {
             b"UNSUBSCRIBE"
                 if sub.is_none() && !self.outlet(session).is_some_and(Outlet::subscribes) =>
             {
-                return (Verb::Subscribe, Ok(Value::Nil));
+                let unsubscribed = Value::Bulk(b"unsubscribe".to_vec());
+                Ok(Value::Array(vec![unsubscribed, Value::Nil, Value::Int(0)]))
             }
             b"SUBSCRIBE" | b"UNSUBSCRIBE" => {
                 self.turn(session, SessionKind::PubSub);
@@ -96,7 +97,6 @@ impl State {
             return;
         };
         match (verb, reply) {
-            (Verb::Subscribe, Ok(Value::Nil)) => outlet.unsubscribed_from_nothing(),
             (Verb::Subscribe, Ok(_)) => {}
             (Verb::Other, Ok(Value::Status(pong))) if pong == "PONG" && outlet.subscribes() => {
                 let pong = [&b"pong"[..], b""].map(|text| Value::Bulk(text.to_vec()));

@@ -2,8 +2,6 @@
 
 mod group;
 pub(crate) mod guardian;
-mod held;
-pub(crate) mod launch;
 mod program;
 mod rule;
 mod running;
@@ -12,7 +10,7 @@ mod supervise;
 mod terminal;
 
 pub(crate) use self::{
-    program::{Program, application},
+    program::{Program, application, launch},
     rule::Patience,
     signals::Signals,
     supervise::{Cut, Ended, Job, Lease, Outcome, supervise},

@@ -1,9 +1,14 @@
-//! The program of a command, found before anything is acquired.
+//! The program of a command, found before anything is acquired, and the start of the command: this
+//! program in a group of its own, which waits until the guardian knows the group, takes the
+//! terminal, and becomes the command.
 
 use std::{
     borrow::Cow,
     env,
     ffi::{OsStr, OsString},
+    fmt::Display,
+    fs::File,
+    io::{self, Read},
     os::unix::{ffi::OsStrExt, process::CommandExt},
     path::{Path, PathBuf},
     process::Command,
@@ -14,13 +19,17 @@ use rustix::{
     io::Errno,
 };
 
-use crate::app::exit::{Failure, NOT_EXECUTABLE, NOT_FOUND};
+use super::terminal::Terminal;
+use crate::app::{
+    args::LaunchArgs,
+    exit::{Failure, NOT_EXECUTABLE, NOT_FOUND, OWN},
+};
 
 /// An executable file and the words of its command.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
-    pub(crate) path: PathBuf,
-    pub(crate) words: Vec<OsString>,
+    pub(super) path: PathBuf,
+    pub(super) words: Vec<OsString>,
 }
 
 impl Program {
@@ -42,13 +51,7 @@ impl Program {
             command.arg0(name).args(rest);
         }
         let error = command.envs(environment.iter().copied()).exec();
-        let code = match error.kind() {
-            std::io::ErrorKind::NotFound => NOT_FOUND,
-            _ => NOT_EXECUTABLE,
-        };
-        let program = self.path.display();
-        let message = format!("the command {program} cannot be executed: {error}");
-        Failure::new(code, message)
+        refused(self.path.display(), &error)
     }
 }
 
@@ -78,16 +81,19 @@ fn search(name: &OsStr) -> Result<PathBuf, Failure> {
         match look(&place) {
             Ok(()) => return Ok(place),
             Err(Errno::NOENT | Errno::NOTDIR) => {}
-            Err(errno) => failure = refused(&shown, errno),
+            Err(errno) => failure = refused(&shown, &errno.into()),
         }
     }
     Err(failure)
 }
 
-fn refused(shown: &impl std::fmt::Display, errno: Errno) -> Failure {
-    let error = std::io::Error::from(errno);
-    let message = format!("the command {shown} cannot be executed: {error}");
-    Failure::new(NOT_EXECUTABLE, message)
+fn refused(program: impl Display, error: &io::Error) -> Failure {
+    let code = match error.kind() {
+        io::ErrorKind::NotFound => NOT_FOUND,
+        _ => NOT_EXECUTABLE,
+    };
+    let message = format!("the command {program} cannot be executed: {error}");
+    Failure::new(code, message)
 }
 
 /// Fails if `path` is no file that this user may execute.
@@ -97,4 +103,42 @@ fn look(path: &Path) -> Result<(), Errno> {
         return Err(Errno::ISDIR);
     }
     access(path, Access::EXEC_OK)
+}
+
+/// Starts the command in this process. Returns only if it cannot.
+pub(crate) fn launch(args: &LaunchArgs) -> Failure {
+    // The command dies with its wrapper even if the guardian is killed at the same time. The
+    // wrapper that is gone by now closes the pipe, so that is no race.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    match wait(args.go) {
+        Ok(true) => {}
+        // The process that starts the command is dead, and nobody would guard the command.
+        Ok(false) => return Failure::new(OWN, ""),
+        Err(error) => return Failure::own(format!("the command cannot be started: {error}")),
+    }
+    if args.foreground
+        && let Some(terminal) = Terminal::open()
+    {
+        terminal.give(rustix::process::getpid());
+    }
+    let program = Program {
+        path: args.program.clone(),
+        words: args.command.clone(),
+    };
+    program.exec(&[])
+}
+
+/// Waits for a byte. Returns `false` if the other end is closed.
+fn wait(descriptor: i32) -> io::Result<bool> {
+    // The descriptor has no owner in this process, so it is opened by its path.
+    let mut pipe = ["/proc/self/fd", "/dev/fd"]
+        .iter()
+        .map(|folder| File::open(format!("{folder}/{descriptor}")))
+        .find(Result::is_ok)
+        .unwrap_or_else(|| Err(io::ErrorKind::NotFound.into()))?;
+    // The command does not inherit it.
+    nix::unistd::close(descriptor)?;
+    let mut byte = [0];
+    Ok(pipe.read(&mut byte)? == 1)
 }

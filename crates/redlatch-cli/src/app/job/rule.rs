@@ -54,7 +54,8 @@ pub(super) struct Rule {
     patience: Patience,
     started: Duration,
     stage: Stage,
-    cut: Option<Cut>,
+    /// Why the command was told to end, or killed.
+    pub(super) cut: Option<Cut>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,11 +74,6 @@ impl Rule {
             stage: Stage::Working,
             cut: None,
         }
-    }
-
-    /// Returns why the command was told to end, or killed.
-    pub(super) const fn cut(&self) -> Option<Cut> {
-        self.cut
     }
 
     /// Decides at `now`, when the hold lasts for `remaining` unless it is renewed.
@@ -187,7 +183,7 @@ mod tests {
         assert_eq!(rule.step(s(136), s(3)), Action::Nothing);
         assert_eq!(rule.step(s(139), s(0)), Action::Kill);
         assert_eq!(rule.step(s(139), s(0)), Action::Nothing);
-        assert_eq!(rule.cut(), Some(Cut::Lost));
+        assert_eq!(rule.cut, Some(Cut::Lost));
     }
 
     #[test]
@@ -212,7 +208,7 @@ mod tests {
         assert_eq!(rule.forbidden(s(101), s(19)), Action::Nothing);
         assert_eq!(rule.step(s(104), s(16)), Action::Nothing);
         assert_eq!(rule.step(s(105), s(15)), Action::Kill);
-        assert_eq!(rule.cut(), Some(Cut::Lost));
+        assert_eq!(rule.cut, Some(Cut::Lost));
         let mut late = self::rule(None);
         assert_eq!(late.forbidden(s(100), s(2)), Action::Term);
         assert_eq!(late.step(s(102), s(0)), Action::Kill);
@@ -227,7 +223,7 @@ mod tests {
         assert_eq!(rule.step(s(159), s(30)), Action::Nothing);
         assert_eq!(rule.step(s(160), s(30)), Action::Term);
         assert_eq!(rule.step(s(165), s(30)), Action::Kill);
-        assert_eq!(rule.cut(), Some(Cut::Overran));
+        assert_eq!(rule.cut, Some(Cut::Overran));
     }
 
     #[test]
@@ -236,7 +232,7 @@ mod tests {
         assert_eq!(rule.left_behind(s(110), s(30)), Action::Term);
         assert_eq!(rule.left_behind(s(111), s(30)), Action::Nothing);
         assert_eq!(rule.step(s(115), s(25)), Action::Kill);
-        assert_eq!(rule.cut(), None);
+        assert_eq!(rule.cut, None);
     }
 
     #[test]

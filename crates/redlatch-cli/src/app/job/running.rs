@@ -20,8 +20,7 @@ use rustix::{
 
 use super::{
     Ended, Job, group,
-    guardian::{Guardian, this_program},
-    held::Held,
+    guardian::{Guardian, Held, this_program},
     signals::{Signals, is_ignored},
     terminal::Terminal,
 };

@@ -118,9 +118,6 @@ pub(super) fn is_ignored(signal: Signal) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    mask.unwrap_or_default() & bit(signal) != 0
-}
-
-fn bit(signal: Signal) -> u64 {
-    u32::try_from(signal.as_raw() - 1).map_or(0, |shift| 1_u64.checked_shl(shift).unwrap_or(0))
+    // Numbers of signals begin with 1, and those here are small.
+    (mask.unwrap_or_default() >> (signal.as_raw() - 1)) & 1 == 1
 }

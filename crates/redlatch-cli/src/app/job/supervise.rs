@@ -43,29 +43,12 @@ pub(crate) struct Job<'a> {
     pub(crate) holds: &'a [(String, Option<Token>)],
 }
 
-impl Job<'_> {
-    /// Asks who has ended the hold by force, and why.
-    async fn by(&self) -> Option<String> {
-        // The answer is for the client as a whole.
-        let of = self.client.owner().to_string();
-        for (name, token) in self.holds {
-            if let Ok(Some(by)) = self.client.end_note(&of, name, *token).await {
-                return Some(by);
-            }
-        }
-        None
-    }
-}
-
 /// The state of a hold.
 pub(crate) trait Lease: Lasting {
     /// Returns why the hold is lost.
     fn cause(&self) -> Option<LossCause> {
         self.check().err()?.loss()
     }
-
-    /// Resolves at the loss, or before.
-    fn over(&self) -> impl Future<Output = ()>;
 
     /// Asks whether the server keeps the hold until its end, although its renewal is forbidden. If
     /// not, somebody else may have the name already.
@@ -74,17 +57,9 @@ pub(crate) trait Lease: Lasting {
     }
 }
 
-impl Lease for Held {
-    async fn over(&self) {
-        self.lost().await;
-    }
-}
+impl Lease for Held {}
 
-impl Lease for SemaphorePermit {
-    async fn over(&self) {
-        self.lost().await;
-    }
-}
+impl Lease for SemaphorePermit {}
 
 /// The time that is left of a hold, also of one whose renewal is forbidden.
 struct Rest<'a, L> {
@@ -203,12 +178,14 @@ impl Outcome {
     }
 }
 
-/// Runs the command, and ends it by the kill rule. When this returns, its group is dead.
+/// Runs the command, and ends it by the kill rule. `over` resolves at the loss of the hold, or
+/// before. When this returns, the group of the command is dead.
 ///
 /// If the future is dropped, the group is killed at once.
 pub(crate) async fn supervise(
     job: &Job<'_>,
     lease: &impl Lease,
+    over: impl Future,
     signals: &mut Signals,
 ) -> Result<Outcome, Failure> {
     let started = clock::now();
@@ -221,7 +198,7 @@ pub(crate) async fn supervise(
     };
     let mut told_to_end = false;
     let mut cut_short = CutShort(Some(job.client));
-    let (mut over, mut is_over) = (pin!(lease.over()), false);
+    let (mut over, mut is_over) = (pin!(over), false);
     while let Some(pause) = work.step() {
         select! {
             event = signals.next() => match event {
@@ -232,7 +209,7 @@ pub(crate) async fn supervise(
                 Event::Child => work.running.follow_stops(),
                 Event::Stop => work.running.stop(),
             },
-            () = &mut over, if !is_over => is_over = true,
+            _ = &mut over, if !is_over => is_over = true,
             () = work.rest.looked() => {}
             () = sleep(pause) => {}
         }
@@ -241,7 +218,7 @@ pub(crate) async fn supervise(
     Ok(Outcome {
         ran: clock::now() - started,
         ended: work.running.finish()?,
-        cut: work.rule.cut(),
+        cut: work.rule.cut,
         told_to_end,
         by: broken_by(job, lease, &work.rule).await,
     })
@@ -312,10 +289,20 @@ impl<L: Lease> Work<'_, L> {
 /// Returns which client has ended a lost hold by force, and why.
 async fn broken_by(job: &Job<'_>, lease: &impl Lease, rule: &Rule) -> Option<String> {
     // A silent server has no answer to this either.
-    if rule.cut() != Some(Cut::Lost) || lease.cause() == Some(LossCause::Expired) {
+    if rule.cut != Some(Cut::Lost) || lease.cause() == Some(LossCause::Expired) {
         return None;
     }
-    timeout(LAST_LOOK, job.by()).await.ok().flatten()
+    // The answer is for the client as a whole.
+    let of = job.client.owner().to_string();
+    let asked = async {
+        for (name, token) in job.holds {
+            if let Ok(Some(by)) = job.client.end_note(&of, name, *token).await {
+                return Some(by);
+            }
+        }
+        None
+    };
+    timeout(LAST_LOOK, asked).await.ok().flatten()
 }
 
 /// Records the KILL of a command whose supervision is dropped, as at the loss of a term.

@@ -80,12 +80,11 @@ impl Changes {
                     holder.token.map(|token| token.as_u64()),
                     holder.access.map(access),
                 );
-                let (holder, rest) = (holder.clone(), millis(holder.remaining));
-                let (first, last) = (began_ms + rest, at_ms + rest);
+                let rest = millis(holder.remaining);
                 let known = Known {
-                    holder,
-                    first,
-                    last,
+                    holder: holder.clone(),
+                    first: began_ms + rest,
+                    last: at_ms + rest,
                 };
                 now.insert(key, known);
             }

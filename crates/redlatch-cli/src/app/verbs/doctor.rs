@@ -2,7 +2,10 @@
 
 mod findings;
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    ops::Range,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use redlatch::{Client, ClientBuilder, Error, ErrorKind, ServerAnswers};
 use redlatch_core::family::Internals;
@@ -55,20 +58,16 @@ async fn examine(server: &mut ServerArgs, findings: &mut Findings) {
         Err(failure) => return findings.failed("address", failure, "give an address of one line"),
     };
     findings.ok("address", address::without_password(&url));
-    let Some(servers) = reach(server, &url, findings).await else {
+    let Some(answers) = reach(server, &url, findings).await else {
         return;
     };
-    if describe(&servers, &url, findings) {
+    if describe(&answers, &url, findings) {
         use_it(server, findings).await;
     }
 }
 
 /// The answers of all servers, and when they were asked.
-struct Answers {
-    servers: Vec<ServerAnswers>,
-    before: Duration,
-    elapsed: Duration,
-}
+type Answers = (Vec<ServerAnswers>, Range<Duration>);
 
 /// Asks the servers what they are. Connecting in the usual way would write, which a replica
 /// refuses.
@@ -107,13 +106,9 @@ async fn ask(builder: ClientBuilder) -> Result<Answers, Error> {
     let client = builder.connect_lazy()?;
     let before = now();
     let servers = client.ask_servers().await;
-    let elapsed = now().saturating_sub(before);
+    let after = now().max(before);
     session::close(&client).await;
-    Ok(Answers {
-        servers: servers?,
-        before,
-        elapsed,
-    })
+    Ok((servers?, before..after))
 }
 
 /// What to do about a server that is not reached.
@@ -149,8 +144,7 @@ fn unreached((prefix, url): (&str, &str), error: &Error, findings: &mut Findings
 const SEE_ERRORS: &str = "see docs/book/src/reference/errors.md of redlatch";
 
 /// Looks at what the servers say about themselves. Returns whether it is worth to go on.
-fn describe(answers: &Answers, url: &str, findings: &mut Findings) -> bool {
-    let servers = &answers.servers;
+fn describe((servers, asked): &Answers, url: &str, findings: &mut Findings) -> bool {
     let clustered = url.contains("+cluster://");
     let found_before = findings.code;
     if servers.len() > 1 || clustered {
@@ -183,7 +177,7 @@ fn describe(answers: &Answers, url: &str, findings: &mut Findings) -> bool {
             true => findings.warn("round trip", text, advice),
             false => findings.ok("round trip", text),
         }
-        clock(address, server.time, answers, findings);
+        clock(address, server.time, asked, findings);
     }
     findings.code == found_before
 }
@@ -266,9 +260,9 @@ fn look_at_version(address: &str, redis: &str, valkey: Option<&str>, findings: &
 }
 
 /// Compares a clock with that of this machine. Holds are measured by spans, so that is a hint only.
-fn clock(address: &str, time: Duration, answers: &Answers, findings: &mut Findings) {
-    let (early, late) = (answers.before, answers.before + answers.elapsed);
-    let apart = early.saturating_sub(time).max(time.saturating_sub(late));
+fn clock(address: &str, time: Duration, asked: &Range<Duration>, findings: &mut Findings) {
+    let late = time.saturating_sub(asked.end);
+    let apart = asked.start.saturating_sub(time).max(late);
     if time < Duration::from_secs(1_000_000_000) {
         let text = format!("the clock of {address} stands before 2001");
         findings.fault("clock", NO_SERVER, text, "set the clock of the server");

@@ -11,7 +11,7 @@ use tokio::{
     time::sleep,
 };
 
-use self::http::{Http, Leads};
+use self::http::Leads;
 use super::noted;
 use crate::app::{
     args::{ElectArgs, ServerArgs},
@@ -39,23 +39,24 @@ pub(crate) async fn run(server: &ServerArgs, args: &ElectArgs) -> Result<u8, Fai
     let has_command = !args.command.is_empty();
     let program = has_command.then(|| Program::find(&args.command));
     let program = program.transpose()?;
-    let http = match &args.http {
-        Some(address) => Some(Http::listen(address, &args.name).await?),
+    let listener = match &args.http {
+        Some(address) => Some(http::listen(address).await?),
         None => None,
     };
     let mut signals = Signals::listen()?;
     let client = signals.during(session::connect(builder)).await??;
+    let leads = Leads::default();
     let candidate = Candidate {
         client: &client,
         server,
         args,
         program: program.as_ref(),
         patience,
-        leads: http.as_ref().map(Http::leads).unwrap_or_default(),
+        leads: &leads,
     };
     let serving = async {
-        match http {
-            Some(http) => http.serve().await,
+        match listener {
+            Some(listener) => http::serve(listener, &args.name, &leads).await,
             None => pending().await,
         }
     };
@@ -75,7 +76,7 @@ struct Candidate<'a> {
     /// `None`: it only says that it leads.
     program: Option<&'a Program>,
     patience: Patience,
-    leads: Leads,
+    leads: &'a Leads,
 }
 
 /// The step after the end of a command.
@@ -160,7 +161,7 @@ impl Candidate<'_> {
             server: self.server,
             holds: &[(term.name().to_owned(), Some(term.token()))],
         };
-        let outcome = supervise(&job, term, signals).await?;
+        let outcome = supervise(&job, term, term.ending(), signals).await?;
         Ok(after(&outcome, term.cause()))
     }
 }
@@ -192,11 +193,7 @@ fn after(outcome: &Outcome, cause: Option<LossCause>) -> End {
     }
 }
 
-impl Lease for Term {
-    async fn over(&self) {
-        self.ending().await;
-    }
-}
+impl Lease for Term {}
 
 /// Prints who leads, until a signal ends it.
 async fn observe(server: &ServerArgs, args: &ElectArgs) -> Result<u8, Failure> {

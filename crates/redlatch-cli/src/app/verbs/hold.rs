@@ -33,11 +33,10 @@ pub(crate) async fn hold(server: &ServerArgs, args: &HoldArgs) -> Result<u8, Fai
     let mut signals = Signals::listen()?;
     let connected = session::connect_within(builder, Some(args.wait));
     let client = signals.during(connected).await??;
-    let told = server.quiet.then_some(Duration::MAX);
     let names = std::slice::from_ref(&args.name);
     let taking = async {
         let taking = take(&client, args, session::left(end));
-        match telling(&client, names, told, taking).await? {
+        match telling((server, &client), names, None, taking).await? {
             Some(held) => Ok(held),
             None => Err(taken(&args.name, client.object(&args.name).await?.as_ref())),
         }

@@ -28,8 +28,7 @@ pub(crate) async fn run(server: &ServerArgs, args: &LimitArgs) -> Result<u8, Fai
     let mut signals = Signals::listen()?;
     let connected = session::connect_within(builder, wait);
     let client = signals.during(connected).await??;
-    let quiet = server.quiet.then_some(Duration::MAX);
-    let passed = pass(&client, args, end, quiet, &mut signals).await;
+    let passed = pass((server, &client), args, end, &mut signals).await;
     session::close(&client).await;
     passed?;
     // The command must not run after a signal that came in the meantime.
@@ -39,13 +38,14 @@ pub(crate) async fn run(server: &ServerArgs, args: &LimitArgs) -> Result<u8, Fai
 
 /// Takes tokens and waits until they count. If a signal ends the wait, the tokens are given back.
 async fn pass(
-    client: &Client,
+    (server, client): (&ServerArgs, &Client),
     args: &LimitArgs,
     end: Option<Instant>,
-    quiet: Option<Duration>,
     signals: &mut Signals,
 ) -> Result<(), Failure> {
-    let limiter = limiter(client, args);
+    let (count, per) = args.rate;
+    let limiter = client.rate_limiter(&args.name).rate(count, per);
+    let limiter = args.burst.into_iter().fold(limiter, RateLimiter::burst);
     let mut taking = pin!(take(&limiter, args.cost, end));
     let taken = match signals.during(&mut taking).await {
         Ok(taken) => taken?,
@@ -57,7 +57,7 @@ async fn pass(
         }
     };
     let (pass, due) = taken.map_err(|due| busy(&args.name, due))?;
-    let waited = signals.during(telling(client, &[], quiet, sleep(due)));
+    let waited = signals.during(telling((server, client), &[], None, sleep(due)));
     let waited = waited.await;
     if waited.is_err() {
         // Without an answer, the rate pays them.
@@ -106,12 +106,6 @@ fn check(args: &LimitArgs) -> Result<(), Failure> {
     Err(Failure::usage(format!(
         "--cost {cost} never passes, since the burst is {burst}; say --burst {cost} or more"
     )))
-}
-
-fn limiter(client: &Client, args: &LimitArgs) -> RateLimiter {
-    let (count, per) = args.rate;
-    let limiter = client.rate_limiter(&args.name).rate(count, per);
-    args.burst.into_iter().fold(limiter, RateLimiter::burst)
 }
 
 fn busy(name: &str, due: Duration) -> Failure {

@@ -137,10 +137,9 @@ async fn watch(client: &Client, args: &LsArgs) -> Result<(), Failure> {
         false => ("", "\n"),
     };
     loop {
-        let look = looks.next(client, args).await?;
-        if look.missing.is_none() || !look.found.is_empty() {
-            let shown = look.found.values();
-            let shown = shown.flat_map(|object| rows(object, args.long));
+        let (found, missing, _) = looks.next(client, args).await?;
+        if missing.is_none() || !found.is_empty() {
+            let shown = found.values().flat_map(|object| rows(object, args.long));
             let shown = table(shown.collect(), args.long);
             let shown = match shown.as_str() {
                 "" => "nothing is held\n",
@@ -148,7 +147,7 @@ async fn watch(client: &Client, args: &LsArgs) -> Result<(), Failure> {
             };
             out::print(&format!("{clear}{shown}{end}"))?;
         }
-        looks.tell(&look);
+        looks.tell(missing.as_deref());
     }
 }
 
@@ -157,10 +156,9 @@ async fn record(client: &Client, args: &LsArgs) -> Result<(), Failure> {
     let mut changes = Changes::default();
     let mut looks = Looks::every(args.every);
     loop {
-        let look = looks.next(client, args).await?;
-        looks.tell(&look);
-        let objects = look.found.values();
-        for line in changes.look(look.span, objects, look.missing.as_deref()) {
+        let (found, missing, span) = looks.next(client, args).await?;
+        looks.tell(missing.as_deref());
+        for line in changes.look(span, found.values(), missing.as_deref()) {
             out::print(&line)?;
         }
     }
@@ -176,14 +174,9 @@ struct Looks {
     closed: Pin<Box<dyn Future<Output = ()>>>,
 }
 
-/// The result of a look.
-struct Look {
-    found: Found,
-    /// Why there are not all.
-    missing: Option<String>,
-    /// When the look began and ended, in ms since 1970.
-    span: (u64, u64),
-}
+/// The result of a look: what was found, why that is not all, and when the look began and ended, in
+/// ms since 1970.
+type Look = (Found, Option<String>, (u64, u64));
 
 impl Looks {
     fn every(every: Duration) -> Self {
@@ -229,16 +222,12 @@ impl Looks {
             None => start + self.every,
         };
         let span = (began, since_1970(SystemTime::now()));
-        Ok(Look {
-            found,
-            missing,
-            span,
-        })
+        Ok((found, missing, span))
     }
 
     /// Tells of a look without an answer.
-    fn tell(&self, look: &Look) {
-        if let Some(why) = &look.missing {
+    fn tell(&self, missing: Option<&str>) {
+        if let Some(why) = missing {
             let pause = short(self.pause);
             warn(&format!("no answer: {why}; looking again in {pause}"));
         }

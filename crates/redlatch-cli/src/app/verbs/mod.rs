@@ -1,20 +1,19 @@
-//! The verbs, one file each.
+//! The verbs.
 
 mod break_hold;
 mod changes;
 mod doctor;
 mod elect;
-mod forget;
 mod hold;
 mod limit;
 mod ls;
 mod manual;
 mod once;
-mod resize;
 mod run;
 mod show;
 mod timeline;
 mod top;
+mod upkeep;
 mod wait;
 
 use std::time::Duration;
@@ -24,7 +23,7 @@ use tokio::{select, time::sleep};
 
 use super::{
     address,
-    args::{Args, Verb},
+    args::{Args, ServerArgs, Verb},
     exit::{Failure, warn},
     job::application,
     out::{self, clean},
@@ -76,22 +75,23 @@ pub(crate) async fn run(args: Args) -> Result<u8, Failure> {
         Verb::Hold(args) => hold::hold(server, &args).await,
         Verb::Release(args) => hold::release(server, &args).await,
         Verb::Break(args) => break_hold::run(server, &args).await,
-        Verb::Forget(args) => forget::run(server, &args).await,
-        Verb::Resize(args) => resize::run(server, &args).await,
+        Verb::Forget(args) => upkeep::forget(server, &args).await,
+        Verb::Resize(args) => upkeep::resize(server, &args).await,
         _ => Err(Failure::own("this verb is internal")),
     }
 }
 
 /// Waits for `done`, and says after a while who has the names: after `span`, or a short time on a
-/// terminal, or never.
+/// terminal, or never. With `--quiet` it says nothing.
 async fn telling<T>(
-    client: &Client,
+    (server, client): (&ServerArgs, &Client),
     names: &[String],
     span: Option<Duration>,
     done: impl Future<Output = T>,
 ) -> T {
     let tell = async {
-        let Some(span) = span.or_else(|| out::can_tell().then_some(SILENT)) else {
+        let span = span.or_else(|| out::can_tell().then_some(SILENT));
+        let Some(span) = span.filter(|_| !server.quiet) else {
             return;
         };
         sleep(span).await;

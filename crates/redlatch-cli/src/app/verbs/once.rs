@@ -52,7 +52,7 @@ async fn attempt(server: &ServerArgs, args: &OnceArgs, report: &mut Report) -> R
             // A claim ends with its lease only.
             holds: &[],
         };
-        let supervised = supervise(&job, &**run, &mut signals).await;
+        let supervised = supervise(&job, &**run, run.lost(), &mut signals).await;
         let outcome = supervised.map_err(|error| failure.insert(error).message.clone())?;
         report.ended(&outcome);
         if outcome.cut == Some(Cut::Lost) {

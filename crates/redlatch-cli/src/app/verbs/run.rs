@@ -37,13 +37,10 @@ async fn attempt(server: &ServerArgs, args: &RunArgs, report: &mut Report) -> Re
     let connected = session::connect_within(builder, args.wait);
     let client = signals.during(connected).await??;
     let began = clock::now();
-    let wait = match args.now {
-        true => Some(Duration::ZERO),
-        false => end.map(session::left),
-    };
+    let now = args.now.then_some(Duration::ZERO);
+    let wait = now.or_else(|| end.map(session::left));
     let acquired = acquire(&client, args, (wait, patience.lease));
-    let after = server.quiet.then_some(Duration::MAX).or(args.long_wait);
-    let acquired = telling(&client, &args.names, after, acquired);
+    let acquired = telling((server, &client), &args.names, args.long_wait, acquired);
     let acquired = signals.during(acquired).await;
     report.waited_ms = millis(clock::now() - began);
     let ended = match acquired.and_then(|acquired| Ok(acquired?)) {
@@ -88,8 +85,8 @@ async fn work(
         ..job
     };
     let outcome = match &hold {
-        Hold::Locks(guard) => supervise(&job, guard, signals).await?,
-        Hold::Permits(permit, _) => supervise(&job, permit, signals).await?,
+        Hold::Locks(guard) => supervise(&job, guard, guard.lost(), signals).await?,
+        Hold::Permits(permit, _) => supervise(&job, permit, permit.lost(), signals).await?,
     };
     finish(hold, outcome, report).await
 }
@@ -206,10 +203,6 @@ async fn warn_of_another_number(client: &Client, name: &str, of: u32) {
 }
 
 impl Lease for MultiGuard {
-    async fn over(&self) {
-        self.lost().await;
-    }
-
     async fn is_kept(&self) -> bool {
         for member in self.members() {
             match member.state() {

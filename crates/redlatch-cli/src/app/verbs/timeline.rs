@@ -9,7 +9,12 @@ use std::{
 };
 
 use self::recording::{Recording, Timeline};
-use crate::app::{args::TimelineArgs, exit::Failure, json::VERSION, out};
+use crate::app::{
+    args::TimelineArgs,
+    exit::{Failure, no_file},
+    json::VERSION,
+    out,
+};
 
 const PAGE: &str = include_str!("timeline.html");
 
@@ -17,8 +22,7 @@ const PAGE: &str = include_str!("timeline.html");
 pub(crate) fn run(args: &TimelineArgs) -> Result<u8, Failure> {
     let wrong = |error: io::Error| {
         let file = args.file.as_deref().unwrap_or_else(|| Path::new("-"));
-        let shown = file.display();
-        Failure::usage(format!("the recording {shown} cannot be read: {error}"))
+        no_file("recording", file, "read", &error)
     };
     let source: Box<dyn Read> = match &args.file {
         Some(file) if file.as_os_str() != "-" => Box::new(fs::File::open(file).map_err(wrong)?),
@@ -38,10 +42,10 @@ pub(crate) fn run(args: &TimelineArgs) -> Result<u8, Failure> {
     }
     let page = page(&timeline.end());
     match &args.output {
-        Some(file) => fs::write(file, page).map_err(|error| {
-            let shown = file.display();
-            Failure::usage(format!("the page {shown} cannot be written: {error}"))
-        })?,
+        Some(file) => {
+            let written = fs::write(file, page);
+            written.map_err(|error| no_file("page", file, "written", &error))?;
+        }
         None => out::print(&page)?,
     }
     Ok(0)

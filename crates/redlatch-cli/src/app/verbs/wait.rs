@@ -28,8 +28,7 @@ pub(crate) async fn run(server: &ServerArgs, args: &WaitArgs) -> Result<u8, Fail
         }
         Ok(0)
     };
-    let told = server.quiet.then_some(Duration::MAX);
-    let waited = telling(&client, &args.names, told, all).await;
+    let waited = telling((server, &client), &args.names, None, all).await;
     session::close(&client).await;
     waited
 }

@@ -2,17 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::core::Core;
-
-pub(super) mod connection;
 pub(super) mod hashes;
 pub(super) mod keys;
 pub(super) mod pubsub;
-pub(super) mod scan;
 pub(super) mod scripts;
 pub(super) mod server;
 pub(super) mod strings;
-mod zrange;
 pub(super) mod zsets;
 
 /// Returns the parameters that `CONFIG` knows, with their defaults.
@@ -29,12 +24,4 @@ pub(super) fn default_config() -> BTreeMap<&'static str, String> {
         ("timeout", "0"),
     ];
     pairs.map(|(name, value)| (name, value.to_owned())).into()
-}
-
-/// Tells whether the data exceed `maxmemory`.
-pub(super) fn is_over_maxmemory(core: &Core) -> bool {
-    match server::maxmemory(core) {
-        0 => false,
-        limit => server::used_memory(core) > limit,
-    }
 }

@@ -4,7 +4,7 @@ use redlatch_core::runtime::{Reply, ServerError, Value};
 
 use crate::engine::{
     Condition, Engine, Model,
-    call::{bulk, error, flag, is, lower, not_an_integer, ok, unknown_subcommand, want},
+    call::{bulk, error, flag, is, lower, no_subcommand, not_an_integer, ok, unknown_subcommand},
     core::ScriptRun,
     gate,
     lua::Sha,
@@ -37,35 +37,32 @@ pub(in crate::engine) fn evalsha(engine: &mut Engine, caller: Caller, args: &[&[
 }
 
 pub(in crate::engine) fn script(engine: &mut Engine, _: Caller, args: &[&[u8]]) -> Reply {
-    let (sub, model) = (args[1], engine.model());
-    let seven = model.is_seven();
-    if is(sub, "LOAD") {
-        want(model, args, args.len() == 3)?;
-        let sha = engine.host.load(args[2])?;
-        Ok(bulk(sha.as_bytes()))
-    } else if is(sub, "EXISTS") {
-        want(model, args, !seven || args.len() >= 3)?;
-        let known = args[2..]
-            .iter()
-            .map(|sha| flag(engine.host.knows(&lower(sha))));
-        Ok(Value::Array(known.collect()))
-    } else if is(sub, "FLUSH") {
-        match &args[2..] {
-            [] => {}
-            [how] if is(how, "SYNC") || is(how, "ASYNC") => {}
-            [_] => return Err(error("ERR SCRIPT FLUSH only support SYNC|ASYNC option")),
-            _ => return Err(unknown_subcommand(model, args)),
+    let model = engine.model();
+    match &*lower(args[1]) {
+        "load" if args.len() == 3 => {
+            let sha = engine.host.load(args[2])?;
+            Ok(bulk(sha.as_bytes()))
         }
-        engine.host.flush();
-        ok()
-    } else if is(sub, "KILL") {
+        "exists" if args.len() >= 3 || !model.is_seven() => {
+            let known = args[2..].iter().map(|sha| engine.host.knows(&lower(sha)));
+            Ok(Value::Array(known.map(flag).collect()))
+        }
+        "flush" => {
+            match &args[2..] {
+                [] => {}
+                [how] if is(how, "SYNC") || is(how, "ASYNC") => {}
+                [_] => return Err(error("ERR SCRIPT FLUSH only support SYNC|ASYNC option")),
+                _ => return Err(unknown_subcommand(model, args)),
+            }
+            engine.host.flush();
+            ok()
+        }
         // Ends the script of another client if the condition for one is set.
-        match engine.core().conditions.remove(&Condition::Busy) {
+        "kill" => match engine.core().conditions.remove(&Condition::Busy) {
             true => ok(),
             false => Err(error("NOTBUSY No scripts in execution right now.")),
-        }
-    } else {
-        Err(unknown_subcommand(model, args))
+        },
+        _ => Err(no_subcommand(model, args, &["load", "exists"])),
     }
 }
 

@@ -1,13 +1,59 @@
-//! `TIME`, `INFO`, `CONFIG`, `ROLE`, `WAIT`, `CLUSTER`.
+//! The commands on the server and on connections to it.
 
 use redlatch_core::runtime::{Reply, ServerError, Value};
 
 use crate::engine::{
     Condition,
-    call::{Call, bulk, error, is, lower, ok, syntax, unknown_subcommand, want},
+    call::{Call, bulk, bulk_or_nil, error, lower, no_subcommand, ok, syntax},
     core::Core,
     glob,
 };
+
+pub(in crate::engine) fn ping(call: &mut Call<'_>) -> Reply {
+    match call.args {
+        [_] => Ok(Value::Status("PONG".to_owned())),
+        [_, text] => Ok(bulk(text)),
+        _ => Err(call.wrong_arity()),
+    }
+}
+
+pub(in crate::engine) fn select(call: &mut Call<'_>) -> Reply {
+    match call.int(1)? {
+        0 => ok(),
+        _ => Err(error("ERR DB index is out of range")),
+    }
+}
+
+pub(in crate::engine) fn client(call: &mut Call<'_>) -> Reply {
+    let (model, args) = (call.model(), call.args);
+    match (&*lower(args[1]), args.len()) {
+        ("id", 2) => {
+            let id = i64::try_from(call.session.0).unwrap_or(i64::MAX);
+            Ok(Value::Int(id))
+        }
+        ("getname", 2) => {
+            let session = call.core.sessions.get(&call.session);
+            let name = session.and_then(|session| session.name.as_deref());
+            Ok(bulk_or_nil(name.map(str::as_bytes)))
+        }
+        ("setname", 3) => set_name(call),
+        _ => Err(no_subcommand(model, args, &["id", "getname", "setname"])),
+    }
+}
+
+fn set_name(call: &mut Call<'_>) -> Reply {
+    let name = call.args[2];
+    if !name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
+        return Err(error(
+            "ERR Client names cannot contain spaces, newlines or special characters.",
+        ));
+    }
+    if let Some(session) = call.core.sessions.get_mut(&call.session) {
+        let name = String::from_utf8_lossy(name).into_owned();
+        session.name = (!name.is_empty()).then_some(name);
+    }
+    ok()
+}
 
 pub(in crate::engine) fn time(call: &mut Call<'_>) -> Reply {
     let micros = call.clock.now.micros();
@@ -50,21 +96,20 @@ pub(in crate::engine) fn cluster(_: &mut Call<'_>) -> Reply {
 
 pub(in crate::engine) fn config(call: &mut Call<'_>) -> Reply {
     let (model, args) = (call.model(), call.args);
-    if is(args[1], "GET") {
-        want(model, args, args.len() >= 3)?;
-        let patterns: Vec<_> = args[2..].iter().map(|arg| lower(arg)).collect();
-        let is_hit = |name: &str| {
-            let mut patterns = patterns.iter().map(String::as_bytes);
-            patterns.any(|pattern| glob::matches(pattern, name.as_bytes()))
-        };
-        let hits = call.core.config.iter().filter(|(name, _)| is_hit(name));
-        let pairs = hits.flat_map(|(name, value)| [bulk(name.as_bytes()), bulk(value.as_bytes())]);
-        Ok(Value::Array(pairs.collect()))
-    } else if is(args[1], "SET") {
-        want(model, args, args.len() >= 4)?;
-        set_config(call)
-    } else {
-        Err(unknown_subcommand(model, args))
+    match (&*lower(args[1]), args.len()) {
+        ("get", 3..) => {
+            let patterns: Vec<_> = args[2..].iter().map(|arg| lower(arg)).collect();
+            let is_hit = |name: &str| {
+                let mut patterns = patterns.iter().map(String::as_bytes);
+                patterns.any(|pattern| glob::matches(pattern, name.as_bytes()))
+            };
+            let hits = call.core.config.iter().filter(|(name, _)| is_hit(name));
+            let pairs =
+                hits.flat_map(|(name, value)| [bulk(name.as_bytes()), bulk(value.as_bytes())]);
+            Ok(Value::Array(pairs.collect()))
+        }
+        ("set", 4..) => set_config(call),
+        _ => Err(no_subcommand(model, args, &["get", "set"])),
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use mlua::{Lua, MultiValue, Table, Value as LuaValue};
+use mlua::{Error as LuaError, Lua, MultiValue, Table, Value as LuaValue};
 use redlatch_core::runtime::Value;
 
-use super::{convert, errors, errors::Raised, sha1_hex};
+use super::{convert, errors, sha1_hex};
 use crate::engine::{
     Model,
     core::{Core, Refused, ScriptRun},
@@ -39,7 +39,7 @@ fn commands(lua: &Lua, table: &Table, core: &Arc<Mutex<Core>>, model: Model) -> 
         let shared = Arc::clone(core);
         let run = move |lua: &Lua, args: MultiValue| match execute(lua, &shared, &args, model) {
             Ok(value) => convert::to_lua(lua, &value),
-            Err(line) if raises => Raised::raise(line),
+            Err(line) if raises => Err(LuaError::RuntimeError(line)),
             Err(line) => convert::field(lua, "err", line.as_bytes()),
         };
         table.set(name, lua.create_function(run)?)?;
@@ -63,19 +63,17 @@ fn execute(
 
 /// Adds the functions that make a reply or inspect one value.
 fn replies(lua: &Lua, table: &Table, model: Model) -> mlua::Result<()> {
-    let error_reply = move |lua: &Lua, args: MultiValue| match one_string(&args) {
-        Some(text) => convert::field(lua, "err", &error_text(model, text)),
-        None => wrong_type(lua, model),
-    };
-    table.set("error_reply", lua.create_function(error_reply)?)?;
-    let status_reply = move |lua: &Lua, args: MultiValue| match one_string(&args) {
-        Some(text) => convert::field(lua, "ok", &text),
-        None => wrong_type(lua, model),
-    };
-    table.set("status_reply", lua.create_function(status_reply)?)?;
+    for (name, field) in [("error_reply", "err"), ("status_reply", "ok")] {
+        let reply = move |lua: &Lua, args: MultiValue| match one_string(&args) {
+            Some(text) if field == "err" => convert::field(lua, field, &error_text(model, text)),
+            Some(text) => convert::field(lua, field, &text),
+            None => wrong_type(lua, model),
+        };
+        table.set(name, lua.create_function(reply)?)?;
+    }
     let sha1hex = move |lua: &Lua, args: MultiValue| {
         if args.len() != 1 {
-            return Raised::raise(own(model, "wrong number of arguments"));
+            return Err(own(model, "wrong number of arguments"));
         }
         let text = args.into_iter().next();
         let text = text.and_then(|arg| lua.coerce_string(arg).ok().flatten());
@@ -98,7 +96,7 @@ fn setresp(model: Model, args: &MultiValue) -> mlua::Result<()> {
         (1, _) => "RESP version must be 2 or 3.",
         _ => &format!("{}.setresp() requires one argument.", library(model)),
     };
-    Raised::raise(own(model, text))
+    Err(own(model, text))
 }
 
 /// Runs `redis.log`: checks the arguments as servers do, and logs nothing.
@@ -113,7 +111,7 @@ fn log(model: Model, args: &MultiValue) -> mlua::Result<()> {
         (_, Some(level)) if (0.0..4.0).contains(&level) => return Ok(()),
         (_, Some(_)) => format!("Invalid {what} level."),
     };
-    Raised::raise(own(model, &text))
+    Err(own(model, &text))
 }
 
 /// Returns the name of the library in the errors of this server.
@@ -134,7 +132,8 @@ fn randomness(lua: &Lua, table: &Table, core: &Arc<Mutex<Core>>) -> mlua::Result
             (Some(low), Some(high)) => (low, high),
         };
         if low > high {
-            return Raised::raise("ERR bad argument to 'random' (interval is empty)".to_owned());
+            let text = "ERR bad argument to 'random' (interval is empty)";
+            return Err(LuaError::runtime(text));
         }
         Ok((drawn * (high.trunc() - low.trunc() + 1.0)).floor() + low.trunc())
     };
@@ -187,10 +186,9 @@ fn wrong_type(lua: &Lua, model: Model) -> mlua::Result<LuaValue> {
 }
 
 /// Words an error that a function of the library raises itself.
-fn own(model: Model, text: &str) -> String {
-    if model.wraps_script_errors() {
-        text.to_owned()
-    } else {
-        format!("ERR {text}")
-    }
+fn own(model: Model, text: &str) -> LuaError {
+    LuaError::RuntimeError(match model.wraps_script_errors() {
+        true => text.to_owned(),
+        false => format!("ERR {text}"),
+    })
 }

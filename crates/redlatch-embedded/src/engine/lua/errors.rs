@@ -1,39 +1,10 @@
 //! Errors inside scripts, in the wording of each server.
 
-use std::{error, fmt};
-
 use mlua::{Error as LuaError, Lua, Value as LuaValue};
 use redlatch_core::runtime::ServerError;
 
 use super::{CHUNK, convert};
 use crate::engine::{Model, call};
-
-/// An error that a host function raises in a script.
-#[derive(Clone, Debug)]
-pub(super) struct Raised(pub(super) String);
-
-impl Raised {
-    /// Raises `line`.
-    pub(super) fn raise<T>(line: String) -> mlua::Result<T> {
-        Err(LuaError::external(Self(line)))
-    }
-
-    /// Finds the raised error inside an error that came back through Lua.
-    fn within(mut error: &LuaError) -> Option<&Self> {
-        while let LuaError::CallbackError { cause, .. } = error {
-            error = cause;
-        }
-        error.downcast_ref()
-    }
-}
-
-impl fmt::Display for Raised {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl error::Error for Raised {}
 
 /// Returns the error for a script that does not compile.
 pub(super) fn compile(error: &LuaError) -> ServerError {
@@ -116,14 +87,17 @@ pub(super) fn report(lua: &Lua, model: Model, sha: &str, value: &LuaValue) -> St
     format!("{error} script: {which}on {source}:{line}.")
 }
 
+/// Returns the line that a host function has raised, out of an error that came back through Lua.
 fn host_line(error: &LuaError) -> String {
-    match Raised::within(error) {
-        Some(raised) => raised.0.clone(),
-        None => {
-            let text = error.to_string();
-            format!("ERR {}", text.lines().next().unwrap_or_default())
-        }
+    let mut raised = error;
+    while let LuaError::CallbackError { cause, .. } = raised {
+        raised = cause;
     }
+    if let LuaError::RuntimeError(line) = raised {
+        return line.clone();
+    }
+    let text = error.to_string();
+    format!("ERR {}", text.lines().next().unwrap_or_default())
 }
 
 /// Returns the text of an error value up to its first NUL, where C ends it.

@@ -14,50 +14,31 @@ use tokio::{
 
 use crate::app::{clock, exit::Failure, job::Lease, json::Json, out::clean};
 
-/// The server, and what it says.
-#[derive(Debug)]
-pub(super) struct Http {
-    listener: TcpListener,
-    name: String,
-    leads: Leads,
-}
-
 /// The term of this process, if it has one, and until when.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Leads(Arc<Mutex<Option<(u64, Duration)>>>);
 
-impl Http {
-    /// Begins to listen.
-    pub(super) async fn listen(address: &str, name: &str) -> Result<Self, Failure> {
-        let listener = TcpListener::bind(address).await.map_err(|error| {
-            Failure::usage(format!("--http cannot use {}: {error}", clean(address)))
-        })?;
-        Ok(Self {
-            listener,
-            name: name.to_owned(),
-            leads: Leads::default(),
-        })
-    }
+/// Begins to listen.
+pub(super) async fn listen(address: &str) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|error| Failure::usage(format!("--http cannot use {}: {error}", clean(address))))
+}
 
-    pub(super) fn leads(&self) -> Leads {
-        self.leads.clone()
-    }
-
-    /// Answers until the future is dropped.
-    pub(super) async fn serve(self) {
-        let (name, leads) = (Arc::<str>::from(self.name), self.leads);
-        loop {
-            match self.listener.accept().await {
-                Ok((stream, _)) => {
-                    let (name, leads) = (Arc::clone(&name), leads.clone());
-                    tokio::spawn(async move {
-                        // A client that goes away is no failure of the leader.
-                        let _ = timeout(PATIENCE, answer(stream, &name, &leads)).await;
-                    });
-                }
-                // There may be too many files open for the moment.
-                Err(_) => sleep(PAUSE).await,
+/// Says whether this process leads, until the future is dropped.
+pub(super) async fn serve(listener: TcpListener, name: &str, leads: &Leads) {
+    let name = Arc::<str>::from(name);
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let (name, leads) = (Arc::clone(&name), leads.clone());
+                tokio::spawn(async move {
+                    // A client that goes away is no failure of the leader.
+                    let _ = timeout(PATIENCE, answer(stream, &name, &leads)).await;
+                });
             }
+            // There may be too many files open for the moment.
+            Err(_) => sleep(PAUSE).await,
         }
     }
 }

@@ -118,23 +118,21 @@ impl Recording {
             Event::Unanswered => {
                 let since = line.began_ms.unwrap_or(line.at_ms);
                 self.silent_since.get_or_insert(since);
-                Ok(())
             }
             Event::Answered => {
                 let since = self.silent_since.take();
                 let silent = since.map(|since| span(since, line.at_ms));
                 self.timeline.silences.extend(silent);
-                Ok(())
             }
             Event::Signalled => {
                 let holder = line.holder.ok_or("it has no holder")?;
                 let lane = self.lane(&holder);
                 let signal = line.cause.unwrap_or_default();
                 self.timeline.signals.push((lane, line.at_ms, signal));
-                Ok(())
             }
-            Event::Held | Event::Renewed | Event::Lost | Event::Gone => self.add_to_hold(line),
+            Event::Held | Event::Renewed | Event::Lost | Event::Gone => self.add_to_hold(line)?,
         }
+        Ok(())
     }
 
     /// Adds an event of a hold.

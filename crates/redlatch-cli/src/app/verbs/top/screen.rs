@@ -53,12 +53,6 @@ struct Shown<'a> {
     cells: Vec<String>,
 }
 
-impl Shown<'_> {
-    fn key(&self) -> (String, String) {
-        key(self.object, self.holder)
-    }
-}
-
 /// Returns what a line is about.
 fn key(object: &Object, holder: Option<&ObjectHolder>) -> (String, String) {
     let owner = holder.map(|holder| holder.owner.clone());
@@ -81,10 +75,11 @@ impl Screen {
     /// Changes the lines. The chosen one stays chosen while it is there.
     fn keeping_the_choice(&mut self, change: impl FnOnce(&mut Self)) {
         let chosen = self.table.selected().unwrap_or_default();
-        let before = self.lines().get(chosen).map(Shown::key);
+        let about = |line: &Shown<'_>| key(line.object, line.holder);
+        let before = self.lines().get(chosen).map(about);
         change(self);
         let lines = self.lines();
-        let same = lines.iter().position(|line| Some(line.key()) == before);
+        let same = lines.iter().position(|line| Some(about(line)) == before);
         let last = lines.len().saturating_sub(1);
         self.table.select(Some(same.unwrap_or(chosen).min(last)));
     }
@@ -116,9 +111,8 @@ impl Screen {
     }
 
     pub(super) fn go_down(&mut self) {
-        let last = self.lines().len().saturating_sub(1);
-        let chosen = self.table.selected().map_or(0, |chosen| chosen + 1);
-        self.table.select(Some(chosen.min(last)));
+        // The next picture knows how many lines there are, and corrects the choice.
+        self.table.select_next();
     }
 
     pub(super) fn go_up(&mut self) {

@@ -89,7 +89,6 @@ fn guarded(seed: u64, options: &Options) -> Report {
         kind: options.kind_of(seed).name,
         violations: vec![Violation {
             promise: "panic",
-            at: 0,
             what: "it panicked".to_owned(),
         }],
         tally: Tally {

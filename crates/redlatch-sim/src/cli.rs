@@ -26,24 +26,8 @@ pub struct Args {
     /// Start with seed S; without --seeds it runs that one and tells its story
     #[arg(long = "seed", value_name = "S")]
     first: Option<u64>,
-    /// All seeds work on this kind, such as lock or latch; without it each seed draws its own
-    #[arg(long, value_name = "NAME", value_parser = kind)]
-    kind: Option<Kind>,
-    /// This class of faults is on in every seed; it may break promises
-    #[arg(long = "fault", value_name = "NAME", hide_possible_values = true)]
-    faults: Vec<Fault>,
-    /// Put every seed into this world, whose faults may break promises
-    #[arg(long, value_name = "NAME", value_parser = scenario)]
-    scenario: Option<&'static Scenario>,
-    /// Write the holds of the seeds for redlatch timeline
-    #[arg(long, value_name = "FILE", value_parser = create)]
-    record: Option<Arc<File>>,
-    /// Write them for the judge of cargo xtask check histories
-    #[arg(long, value_name = "FILE", value_parser = create)]
-    history: Option<Arc<File>>,
-    /// Run with a planted fault
-    #[arg(long, value_name = "NAME", value_parser = mutant)]
-    mutant: Option<(Kind, Mutant)>,
+    #[command(flatten)]
+    options: Options,
     /// Hunt every planted fault, each for 2000 seeds; one that is not found is a failure
     #[arg(long)]
     mutants: bool,
@@ -60,37 +44,27 @@ pub struct Args {
     /// them and for late writes that the token stops
     #[arg(long)]
     expected: bool,
-    #[arg(skip)]
-    options: Options,
 }
 
 /// The number of seeds for which a planted fault is hunted.
 const HUNTED: u64 = 2000;
 
 impl Args {
-    /// Reads the arguments. The process ends if they are wrong.
+    /// Reads the arguments. The process ends if they are wrong. A planted fault selects its kind
+    /// and its scenario, unless other arguments do.
     pub fn read() -> Self {
-        let args = Self::parse();
-        let options = args.options();
-        Self { options, ..args }
-    }
-
-    /// Returns the options of each seed. A planted fault selects its kind and its scenario, unless
-    /// other arguments do.
-    fn options(&self) -> Options {
-        let many = self.mutants || self.expected || self.scenarios;
-        let (kind, mutant) = self.mutant.unzip();
-        let under = mutant.and_then(|mutant| mutant.under);
-        let within = || scenarios::find(mutant?.within?);
-        Options {
-            faults: self.faults.iter().copied().chain(under).collect(),
-            kind: self.kind.or(kind),
-            mutant,
-            scenario: self.scenario.or_else(within),
-            told: self.first.is_some() && self.seeds.is_none() && !many,
-            record: self.record.clone(),
-            history: self.history.clone(),
+        let mut args = Self::parse();
+        let many = args.mutants || args.expected || args.scenarios;
+        let options = &mut args.options;
+        options.told = args.first.is_some() && args.seeds.is_none() && !many;
+        if let Some(mutant) = options.mutant {
+            let kind = || mutants::find(mutant.name).map(|(kind, _)| kind);
+            options.kind = options.kind.or_else(kind);
+            let within = || scenarios::find(mutant.within?);
+            options.scenario = options.scenario.or_else(within);
+            options.faults.extend(mutant.under);
         }
+        args
     }
 
     fn first(&self) -> u64 {
@@ -109,22 +83,22 @@ impl Args {
     }
 }
 
-fn kind(name: &str) -> Result<Kind, String> {
+pub(crate) fn kind(name: &str) -> Result<Kind, String> {
     known("kind", name, workload::find, KINDS.iter().map(|it| it.name))
 }
 
-fn mutant(name: &str) -> Result<(Kind, Mutant), String> {
-    let (kind, mutant) = mutants::find(name).ok_or("there is no such fault")?;
+pub(crate) fn mutant(name: &str) -> Result<Mutant, String> {
+    let (_, mutant) = mutants::find(name).ok_or("there is no such fault")?;
     mutant.check()?;
-    Ok((kind, mutant))
+    Ok(mutant)
 }
 
-fn create(path: &str) -> Result<Arc<File>, String> {
+pub(crate) fn create(path: &str) -> Result<Arc<File>, String> {
     let file = File::create(path).map_err(|error| error.to_string());
     file.map(Arc::new)
 }
 
-fn scenario(name: &str) -> Result<&'static Scenario, String> {
+pub(crate) fn scenario(name: &str) -> Result<&'static Scenario, String> {
     let all = scenarios::all().map(|it| it.name);
     known("scenario", name, scenarios::find, all)
 }
@@ -186,7 +160,7 @@ fn run_seeds(args: &Args) -> bool {
         println!("these seeds show nothing: {what}");
     }
     for report in sum.broken.iter().take(20) {
-        let Violation { promise, what, .. } = &report.violations[0];
+        let Violation { promise, what } = &report.violations[0];
         println!("seed {}: {promise} is broken: {what}", report.seed);
         println!("  {}", args.replay(report));
     }
@@ -240,7 +214,7 @@ fn hunt_mutants(args: &Args) -> bool {
     for &(kind, mutant) in &hunted {
         let end = match batch::hunt(kind, mutant, args.first(), most) {
             Some(report) => {
-                let Violation { promise, what, .. } = &report.violations[0];
+                let Violation { promise, what } = &report.violations[0];
                 format!("found at seed {:5} by {promise:4} {what}", report.seed)
             }
             None => {

@@ -10,6 +10,7 @@ pub mod batch;
 pub mod cli;
 pub mod exec;
 pub mod faults;
+mod lent;
 pub mod mutants;
 pub mod names;
 pub mod net;

@@ -101,26 +101,25 @@ pub struct SimRuntime {
     proc: ProcId,
     clock: Clock,
     rng: Arc<Mutex<Rng>>,
-    /// A planted fault: the source of entropy.
-    repeated: Arc<Mutex<Option<Rng>>>,
+    entropy: Arc<Mutex<Rng>>,
 }
 
 impl SimRuntime {
     /// Creates the runtime of `proc`.
-    pub fn new(exec: Arc<Exec>, proc: ProcId, clock: Clock, rng: Rng) -> Self {
+    pub fn new(exec: Arc<Exec>, proc: ProcId, clock: Clock, mut rng: Rng) -> Self {
         Self {
             exec,
             proc,
             clock,
+            entropy: Arc::new(Mutex::new(rng.fork())),
             rng: Arc::new(Mutex::new(rng)),
-            repeated: Arc::default(),
         }
     }
 
     /// Plants a fault: from now on this runtime draws the same entropy as every other with the same
     /// `seed`.
     pub fn repeat_identity(&self, seed: u64) {
-        *lock(&self.repeated) = Some(Rng::new(seed));
+        *lock(&self.entropy) = Rng::new(seed);
     }
 }
 
@@ -146,11 +145,8 @@ impl Runtime for SimRuntime {
     }
 
     fn entropy(&self) -> u128 {
-        let draw = |rng: &mut Rng| u128::from(rng.next()) << 64 | u128::from(rng.next());
-        match &mut *lock(&self.repeated) {
-            Some(repeated) => draw(repeated),
-            None => draw(&mut lock(&self.rng)),
-        }
+        let mut rng = lock(&self.entropy);
+        u128::from(rng.next()) << 64 | u128::from(rng.next())
     }
 }
 

@@ -88,12 +88,14 @@ impl<'a> Ran<'a> {
         arg.map_or("", |arg| arg.as_ref())
     }
 
-    /// Returns the client's channel and the numbers of the waiters that a script has withdrawn. The
-    /// numbers begin at argument `from`.
-    pub fn withdrawn(&self, from: usize) -> Option<(&str, Vec<&str>)> {
+    /// Returns the attempts that a script has withdrawn for their client. Their numbers begin at
+    /// argument `from`.
+    pub fn withdrawn(&self, from: usize) -> Vec<String> {
+        let client = self.arg(2).rsplit(':').next().unwrap_or_default();
         let numbers = (from..).map(|at| self.arg(at));
-        let numbers = numbers.take_while(|it| !it.is_empty());
-        (self.verdict() == "struck").then(|| (self.arg(2), numbers.collect()))
+        let struck = |it: &&str| self.verdict() == "struck" && !it.is_empty();
+        let attempts = numbers.take_while(struck);
+        attempts.map(|it| format!("{client}:{it}")).collect()
     }
 
     /// Returns the grants that a script has made on behalf of waiters: three items of the reply for

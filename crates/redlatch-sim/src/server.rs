@@ -1,27 +1,20 @@
 //! The server: the embedded engine, its clock, and scripts that a mutant may have replaced.
 
-use std::{
-    cell::RefCell,
-    ops::{Deref, DerefMut},
-    thread,
-};
-
 use redlatch_core::runtime::{Command, Reply};
 use redlatch_embedded::{
     Model, ServerTime,
-    engine::{Condition, Engine, SessionId, Snapshot},
+    engine::{Condition, SessionId, Snapshot},
 };
 
-use crate::{mutants::Forgery, runtime::Clock};
+use crate::{lent::Lent, mutants::Forgery, runtime::Clock};
 
-/// One server with its clock. Its engine returns to its thread at the end of the seed, because a
-/// new engine with compiled scripts costs as much as a tenth of a seed.
+/// One server with its clock.
 #[derive(Debug)]
 pub struct Server {
-    engine: Option<Engine>,
+    pub(crate) engine: Lent,
     clock: Clock,
     /// The sum of the clock's steps, in microseconds.
-    stepped: i64,
+    pub stepped: i64,
     /// The offset of the active server's clock in microseconds, relative to the slowest of the
     /// servers that may take over.
     ahead: u64,
@@ -34,14 +27,8 @@ impl Server {
     /// Starts an empty server.
     pub fn new(model: Model, clock: Clock, ahead: u64, forgery: Option<Forgery>) -> Self {
         let now = ServerTime::from_micros(clock.read(0) + ahead);
-        let used = USED.with_borrow_mut(|used| {
-            let at = used.iter().position(|engine| engine.model() == model)?;
-            Some(used.swap_remove(at))
-        });
-        let mut engine = used.unwrap_or_else(|| Engine::new(model, now));
-        engine.start_over(now);
         Self {
-            engine: Some(engine),
+            engine: Lent::new(model, now),
             clock,
             stepped: 0,
             ahead,
@@ -56,18 +43,13 @@ impl Server {
         ServerTime::from_micros(shown.saturating_add_signed(self.stepped))
     }
 
-    /// Steps the clock.
-    pub fn step_clock(&mut self, micros: i64) {
-        self.stepped += micros;
-    }
-
     /// Runs one command.
     pub fn execute(&mut self, session: SessionId, command: &Command, at: u64) -> Reply {
         let time = self.time(at);
         let forgery = self.forgery.as_ref();
         let forged = forgery.and_then(|forgery| forgery.forge(command));
         let command = forged.as_ref().unwrap_or(command);
-        Engine::execute(self, session, command, time)
+        self.engine.execute(session, command, time)
     }
 
     /// Restarts with the data of `snapshot`, or replaces the server by another, whose clock is
@@ -75,45 +57,12 @@ impl Server {
     pub fn restart(&mut self, snapshot: &Snapshot, ahead: Option<u64>, at: u64) {
         self.ahead = ahead.unwrap_or(self.ahead);
         let time = self.time(at);
-        Engine::restart(self, snapshot, time);
+        self.engine.restart(snapshot, time);
         self.restarts += 1;
     }
 
     /// Makes it a replica, which refuses writes, or a master.
     pub fn set_replica(&mut self, replica: bool) {
-        self.set_condition(Condition::ReadOnly, replica);
+        self.engine.set_condition(Condition::ReadOnly, replica);
     }
-}
-
-impl Deref for Server {
-    type Target = Engine;
-
-    #[expect(clippy::expect_used, reason = "it is there until it is dropped")]
-    fn deref(&self) -> &Engine {
-        let engine = self.engine.as_ref();
-        engine.expect("it is there until it is dropped")
-    }
-}
-
-impl DerefMut for Server {
-    #[expect(clippy::expect_used, reason = "it is there until it is dropped")]
-    fn deref_mut(&mut self) -> &mut Engine {
-        let engine = self.engine.as_mut();
-        engine.expect("it is there until it is dropped")
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // After a panic the state of the engine is unknown. At the end of the thread there is no
-        // pool to return it to.
-        if let Some(engine) = self.engine.take().filter(|_| !thread::panicking()) {
-            let _ = USED.try_with(|used| used.borrow_mut().push(engine));
-        }
-    }
-}
-
-thread_local! {
-    /// The engines of completed seeds.
-    static USED: RefCell<Vec<Engine>> = const { RefCell::new(Vec::new()) };
 }

@@ -35,7 +35,7 @@ impl Net {
 
     fn keys(&self) -> Vec<KeyDump> {
         let server = &self.servers[0];
-        server.dump(server.time(self.exec.now()))
+        server.engine.dump(server.time(self.exec.now()))
     }
 
     /// Makes up a notification of a waiter: one that was notified before, one that never existed,

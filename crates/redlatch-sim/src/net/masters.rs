@@ -142,11 +142,6 @@ impl Net {
         true
     }
 
-    /// Tells whether no master has died since `time`.
-    pub const fn nobody_died_since(&self, time: u64) -> bool {
-        self.last_death <= time
-    }
-
     /// Tells whether the masters of these names have served since `time`.
     pub fn lived_since(&self, names: &[usize], time: u64) -> bool {
         names.iter().all(|&name| {

@@ -58,7 +58,7 @@ pub struct Net {
     /// Per server and sentinel, since when it serves, if it is not dead.
     since: Vec<u64>,
     /// The time of the last death.
-    last_death: u64,
+    pub last_death: u64,
     /// Per server and sentinel, the master of each shard as far as it knows.
     known: Vec<Vec<Post>>,
     /// Per shard, the present master.

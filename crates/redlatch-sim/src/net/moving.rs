@@ -94,7 +94,7 @@ impl Net {
             return;
         };
         let server = &self.servers[0];
-        let left = server.dump(server.time(self.exec.now()));
+        let left = server.engine.dump(server.time(self.exec.now()));
         let mut left = left.into_iter().map(|key| key.key);
         let left = left.find(|key| slot_of(key) == moving.slot && !moving.gone.contains(key));
         let Some(key) = left else {
@@ -159,7 +159,7 @@ impl Net {
         {
             let server = &self.servers[node];
             let time = server.time(self.exec.now());
-            let answer = moving.answer(seat, keys, |key| server.ttl(key, time).is_some());
+            let answer = moving.answer(seat, keys, |key| server.engine.ttl(key, time).is_some());
             if answer.is_none() && seat == moving.to {
                 moving.gone.extend(keys.iter().map(|key| key.to_vec()));
             }

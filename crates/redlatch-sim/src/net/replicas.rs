@@ -90,8 +90,8 @@ impl Net {
         let apart = self.apart_until(from.of, to);
         let last = (self.exec.now() + lag).max(from.last + 1).max(apart);
         self.follows[to] = Some(Following { last, ..from });
-        let (stream, server) = (from.stream, &self.servers[from.of]);
-        let (effects, data) = (server.effects(), server.snapshot());
+        let (stream, engine) = (from.stream, &self.servers[from.of].engine);
+        let (effects, data) = (engine.effects(), engine.snapshot());
         self.at(last, move |net| net.apply(to, stream, effects, data));
     }
 
@@ -101,7 +101,7 @@ impl Net {
         if self.group.replicas == 0 {
             return;
         }
-        let engine = &self.servers[node];
+        let engine = &self.servers[node].engine;
         let (effects, model) = (engine.effects(), engine.model());
         let changed = effects != std::mem::replace(&mut self.sent[node], effects);
         if let Some(id) = id
@@ -132,7 +132,7 @@ impl Net {
             acked,
             ..from
         });
-        self.servers[to].restore(&data);
+        self.servers[to].engine.restore(&data);
         for id in self.find(|link| link.node == of) {
             self.end_wait(id);
         }

@@ -39,7 +39,7 @@ impl Net {
         let link = &mut self.conns[id];
         link.waiting = None;
         if let Some(session) = link.session.take() {
-            self.servers[link.node].close(session);
+            self.servers[link.node].engine.close(session);
         }
     }
 
@@ -99,7 +99,7 @@ impl Net {
         } else if death.is_some() {
             Err("nobody listens".to_owned())
         } else {
-            self.conns[id].session = Some(self.servers[node].open(kind));
+            self.conns[id].session = Some(self.servers[node].engine.open(kind));
             Ok(())
         };
         self.post_down(id, Downward::Accepted(result));
@@ -149,11 +149,11 @@ impl Net {
             format!("a request of process {} arrives once more", sender.0)
         });
         let server = &mut self.servers[node];
-        let session = server.open(SessionKind::Command);
+        let session = server.engine.open(SessionKind::Command);
         let reply = server.execute(session, command, self.exec.now());
         self.executed(node, None, sender, command, &reply);
         self.deliver(node);
-        self.servers[node].close(session);
+        self.servers[node].engine.close(session);
     }
 
     /// Shows a command to replicas and to the observer. Checks P6: every key that a script may have
@@ -171,7 +171,7 @@ impl Net {
         let time = server.time(self.exec.now());
         self.watch.served(sender, (command, reply), time.micros());
         for key in keys_of(command).into_iter().flatten() {
-            if let Some(ttl) = server.ttl(key, time) {
+            if let Some(ttl) = server.engine.ttl(key, time) {
                 let ttl = ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
                 self.watch.lives(&String::from_utf8_lossy(key), ttl);
             }
@@ -192,10 +192,10 @@ impl Net {
     /// Forwards the pushes of a server, and its messages to the other nodes of its cluster.
     pub(super) fn deliver(&mut self, node: usize) {
         self.push(node);
-        for (channel, payload) in self.servers[node].take_messages() {
+        for (channel, payload) in self.servers[node].engine.take_messages() {
             for other in (0..self.servers.len()).filter(|&other| other != node) {
                 if self.apart_until(node, other) == 0 {
-                    self.servers[other].hear(&channel, &payload);
+                    self.servers[other].engine.hear(&channel, &payload);
                     self.push(other);
                 }
             }
@@ -203,7 +203,7 @@ impl Net {
     }
 
     fn push(&mut self, node: usize) {
-        for delivery in self.servers[node].take_deliveries() {
+        for delivery in self.servers[node].engine.take_deliveries() {
             let mut conns = self.conns.iter();
             let hears = |link: &Link| link.node == node && link.session == Some(delivery.session);
             let Some(id) = conns.rposition(hears) else {

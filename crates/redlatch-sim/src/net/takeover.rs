@@ -115,7 +115,8 @@ impl Net {
             Some(_) => {}
             None => {
                 // The message of a sentinel about a new master.
-                self.servers[seat].hear(b"+switch-master", b"main old 1 new 2");
+                let engine = &mut self.servers[seat].engine;
+                engine.hear(b"+switch-master", b"main old 1 new 2");
                 self.deliver(seat);
             }
         }
@@ -144,7 +145,8 @@ impl Net {
             }
         }
         if group.replicas > 0 && group.finding == Finding::Cluster {
-            self.servers.iter_mut().for_each(|it| it.keep_messages());
+            let engines = self.servers.iter_mut().map(|server| &mut server.engine);
+            engines.for_each(|engine| engine.keep_messages());
         }
     }
 }

@@ -18,6 +18,7 @@ pub mod server;
 
 use std::fmt;
 
+use clap::ValueEnum;
 use stateright::{Model, Property};
 
 use self::{
@@ -25,7 +26,7 @@ use self::{
     laws::Ghost,
     server::{Line, Store, Verb, What},
 };
-use crate::{faults::listed, mutants::Forgery};
+use crate::mutants::Forgery;
 
 /// One step of time, in ms. The durations of a world are multiples of it.
 pub const TICK: u64 = 2_500;
@@ -37,35 +38,33 @@ pub const LEASE: u8 = 2;
 /// The scripts have 5 s for both.
 pub const REACH: u8 = 2;
 
-listed! {
-    /// A rule of the protocol that the clients of a world break.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum Broken {
-        /// A lease counts from the reply, and not from the sending.
-        CountFromSend,
-        /// A holder trusts its lease for a tick too long.
-        Margin,
-        /// A request that is sent again has another attempt.
-        ResendSameId,
-        /// A caller that gives up sends no undo.
-        Undo,
-        /// An undo does not refuse late copies.
-        MarkCopies,
-        /// A request may act at any time.
-        ActBefore,
-        /// A grant counts although its lease has ended.
-        GrantExpired,
-        /// A late answer restores a lost hold.
-        LossIsFinal,
-        /// An undo does not remove the waiter.
-        StrikeOut,
-        /// A client does not ask for the allowance for other clocks.
-        Allowance,
-        /// A grant counts before a replica has confirmed it.
-        Confirm,
-        /// The lease of a granted message counts from the message.
-        DateBySending,
-    }
+/// A rule of the protocol that the clients of a world break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Broken {
+    /// A lease counts from the reply, and not from the sending.
+    CountFromSend,
+    /// A holder trusts its lease for a tick too long.
+    Margin,
+    /// A request that is sent again has another attempt.
+    ResendSameId,
+    /// A caller that gives up sends no undo.
+    Undo,
+    /// An undo does not refuse late copies.
+    MarkCopies,
+    /// A request may act at any time.
+    ActBefore,
+    /// A grant counts although its lease has ended.
+    GrantExpired,
+    /// A late answer restores a lost hold.
+    LossIsFinal,
+    /// An undo does not remove the waiter.
+    StrikeOut,
+    /// A client does not ask for the allowance for other clocks.
+    Allowance,
+    /// A grant counts before a replica has confirmed it.
+    Confirm,
+    /// The lease of a granted message counts from the message.
+    DateBySending,
 }
 
 /// What may happen, and how often.
@@ -88,7 +87,7 @@ pub struct Budget {
 }
 
 /// The bounds of a world.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct World {
     /// Whether the lock is fair, and not plain.
     pub fair: bool,

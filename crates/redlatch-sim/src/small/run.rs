@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use clap::ValueEnum;
 use stateright::{Checker, HasDiscoveries, Model, Path};
 
 use super::{Action, Broken, Budget, State, World, laws::REACHED};
@@ -17,8 +18,6 @@ use crate::{
 struct Named {
     name: &'static str,
     world: World,
-    /// Whether it breaks a law, since nothing is promised there.
-    breaks: bool,
 }
 
 /// The result of an exploration.
@@ -36,6 +35,11 @@ impl Named {
     const fn kind(&self) -> &'static str {
         if self.world.fair { "fair" } else { "lock" }
     }
+
+    /// Tells whether it breaks a law, since nothing is promised there.
+    fn breaks(&self) -> bool {
+        matches!(self.name, "forgets" | "clocks-apart")
+    }
 }
 
 const WAIT: &[bool] = &[true];
@@ -50,22 +54,13 @@ fn worlds(ticks: u8) -> impl Iterator<Item = Named> {
             let mut world = World {
                 fair,
                 calls: vec![WAIT.into(), WAIT.into()],
-                budget: Budget::default(),
                 horizon: ticks,
                 orders: fair,
-                durable: false,
-                ahead: 0,
-                broken: None,
-                forgery: None,
+                ..World::default()
             };
             change(&mut world, &mut budget);
             world.budget = budget;
-            let breaks = matches!(name, "forgets" | "clocks-apart");
-            all.push(Named {
-                name,
-                world,
-                breaks,
-            });
+            all.push(Named { name, world });
         };
         add("late", &|world, may| {
             world.calls.pop();
@@ -127,7 +122,7 @@ pub fn explore(ticks: u8, kind: Option<&str>) -> bool {
     for named in worlds(ticks).filter(|named| kind.is_none_or(|kind| kind == named.kind())) {
         let explored = visit(&named.world);
         println!("{:<6}{:<14}{explored}", named.kind(), named.name);
-        let wrong = match (explored.broken.is_empty(), named.breaks) {
+        let wrong = match (explored.broken.is_empty(), named.breaks()) {
             (false, false) => "a law is broken",
             (true, true) => "no law is broken",
             (true, false) if !explored.reached && named.world.calls.len() > 1 => "no caller waited",
@@ -141,6 +136,7 @@ pub fn explore(ticks: u8, kind: Option<&str>) -> bool {
 }
 
 /// A planted fault.
+#[derive(Default)]
 struct Plant {
     name: String,
     /// The kind whose scripts have it; `None` for a rule that clients of all kinds break.
@@ -155,12 +151,10 @@ impl Plant {
     /// Returns the rules that clients can break, and the changes of scripts that the simulator
     /// hunts.
     fn all() -> impl Iterator<Item = Self> {
-        let rules = Broken::ALL.iter().map(|&rule| Self {
+        let rules = Broken::value_variants().iter().map(|&rule| Self {
             name: format!("{rule:?}"),
-            kind: None,
             broken: Some(rule),
-            forgery: None,
-            unseen: false,
+            ..Self::default()
         });
         let scripts = ["lock", "fair"].into_iter().flat_map(|kind| {
             let mutants = workload::find(kind).map_or(&[][..], |kind| kind.mutants);
@@ -169,9 +163,9 @@ impl Plant {
             texts.map(move |mutant| Self {
                 name: mutant.name.to_owned(),
                 kind: Some(kind),
-                broken: None,
                 forgery: mutant.forgery(),
                 unseen: mutant.unseen,
+                ..Self::default()
             })
         });
         rules.chain(scripts)
@@ -179,7 +173,7 @@ impl Plant {
 
     /// Explores until a world breaks a law, and describes the shortest way there.
     fn find(&self, ticks: u8) -> Option<String> {
-        let worlds = worlds(ticks).filter(|named| !named.breaks);
+        let worlds = worlds(ticks).filter(|named| !named.breaks());
         let mut worlds = worlds.filter(|named| self.kind.is_none_or(|kind| kind == named.kind()));
         worlds.find_map(|mut named| {
             (named.world.broken, named.world.forgery) = (self.broken, self.forgery.clone());
@@ -199,11 +193,8 @@ pub fn hunt(ticks: u8, kind: Option<&str>) -> bool {
             false => plant.find(ticks),
         };
         good &= found.is_some();
-        println!(
-            "{:<38}{}",
-            plant.name,
-            found.as_deref().unwrap_or("!!! not found")
-        );
+        let found = found.as_deref().unwrap_or("!!! not found");
+        println!("{:<38}{found}", plant.name);
     }
     good
 }

@@ -1,6 +1,6 @@
 //! The interface between the observer and its checkers.
 
-use std::{any::Any, fmt};
+use std::{any::Any, collections::BTreeMap, fmt};
 
 use redlatch_core::LossCause;
 
@@ -103,8 +103,8 @@ impl<'a> Event<'a> {
 }
 
 /// Checks the replies about each name by itself.
-#[derive(Debug)]
-struct EachName<N>(Vec<N>);
+#[derive(Debug, Default)]
+struct EachName<N>(BTreeMap<usize, N>);
 
 /// What the checker of a kind knows of one name.
 pub trait OfName: Send + fmt::Debug + Default + 'static {
@@ -112,16 +112,16 @@ pub trait OfName: Send + fmt::Debug + Default + 'static {
     fn ran(&mut self, name: usize, now: u64, ran: &Ran<'_>, view: &View, record: &mut Record);
 }
 
-/// Creates the checker of so many names.
-pub fn each<N: OfName>(names: usize) -> Box<dyn Checker> {
-    let names = (0..names).map(|_| N::default());
-    Box::new(EachName(names.collect::<Vec<_>>()))
+/// Creates the checker of each name.
+pub fn each<N: OfName>() -> Box<dyn Checker> {
+    Box::<EachName<N>>::default()
 }
 
 impl<N: OfName> Checker for EachName<N> {
     fn note(&mut self, event: &Event<'_>, view: &View, record: &mut Record) {
         if let Some((ran, name, now)) = event.ran() {
-            self.0[name].ran(name, now, ran, view, record);
+            let of_name = self.0.entry(name).or_default();
+            of_name.ran(name, now, ran, view, record);
         }
     }
 }

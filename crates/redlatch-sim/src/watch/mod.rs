@@ -72,9 +72,16 @@ impl Watch {
         let mut checkers = promises::checkers(names);
         checkers.extend((kind.checkers)(names));
         let history = History::new(options.history.as_ref(), seed, kind.name, &conditions);
+        let record = Record {
+            told: options.told,
+            history,
+            expects_trouble: conditions.expects_trouble,
+            scenario,
+            ..Record::default()
+        };
         let state = State {
             view: View::new(Arc::clone(&exec), names, conditions),
-            record: Record::new(options.told, conditions.expects_trouble, scenario, history),
+            record,
             checkers,
             fences: vec![0; names],
             next: 0,

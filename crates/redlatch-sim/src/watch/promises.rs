@@ -39,7 +39,7 @@ impl Exclusion {
                 continue;
             }
             let mut holds: Vec<&Claim> = Vec::new();
-            for claim in view.believers(name) {
+            for (_, claim) in view.of_name(name).filter(|(_, it)| view.is_believed(it)) {
                 let known = holds.iter().any(|known| known.is_with(claim));
                 if !known && !view.was_ended_by_force(claim) {
                     holds.push(claim);

@@ -12,8 +12,6 @@ use crate::{faults::Fault, scenarios::Scenario};
 pub struct Violation {
     /// The promise: `P1`, …
     pub promise: &'static str,
-    /// The time of the violation, in microseconds of true time.
-    pub at: u64,
     /// The description.
     pub what: String,
 }
@@ -89,37 +87,21 @@ pub struct Record {
     pub now: u64,
     /// The story: a log line per event, recorded only on request.
     pub story: Vec<String>,
-    told: bool,
+    pub(super) told: bool,
     /// Identities, and the names that replace them in the story.
-    identities: Vec<(String, String)>,
+    pub(super) identities: Vec<(String, String)>,
     /// The sums.
     pub tally: Tally,
     /// The broken promises.
     pub violations: Vec<Violation>,
     /// The records for the judge, if it knows this world and a file is given.
     pub history: Option<History>,
-    expects_trouble: bool,
-    scenario: Option<&'static Scenario>,
+    /// Whether two holders do not count as a violation.
+    pub(super) expects_trouble: bool,
+    pub(super) scenario: Option<&'static Scenario>,
 }
 
 impl Record {
-    /// Starts a record. The story is recorded if `told`. Where trouble is expected, two holders do
-    /// not count as a violation.
-    pub fn new(
-        told: bool,
-        expects_trouble: bool,
-        scenario: Option<&'static Scenario>,
-        history: Option<History>,
-    ) -> Self {
-        Self {
-            told,
-            history,
-            expects_trouble,
-            scenario,
-            ..Self::default()
-        }
-    }
-
     /// Replaces an identity by a name in all later lines of the story.
     pub fn call_by(&mut self, id: &str, name: &str) {
         self.identities.push((id.to_owned(), name.to_owned()));
@@ -161,8 +143,7 @@ impl Record {
         }
         self.say(|| format!("!!! {promise} is broken: {what}"));
         if self.violations.len() < 20 {
-            let at = self.now;
-            self.violations.push(Violation { promise, at, what });
+            self.violations.push(Violation { promise, what });
         }
     }
 }

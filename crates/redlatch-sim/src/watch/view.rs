@@ -202,12 +202,6 @@ impl View {
         claims.filter(move |(_, claim)| claim.name == name)
     }
 
-    /// Returns the guards of a name on which their holders may rely now.
-    pub fn believers(&self, name: usize) -> impl Iterator<Item = &Claim> {
-        let claims = self.of_name(name).map(|(_, claim)| claim);
-        claims.filter(move |claim| self.is_believed(claim))
-    }
-
     /// Tells whether the holder of a guard may rely on it now.
     pub fn is_believed(&self, claim: &Claim) -> bool {
         self.exec.is_alive(claim.proc) && claim.believes(self.now)

@@ -233,8 +233,9 @@ pub(super) async fn round<G: Guard>(worker: &mut Worker) {
         work(worker, hold, &owner).await;
     }
     if !again {
+        let owner = owner.to_string();
         for name in names {
-            worker.leaves_nothing(name, &owner).await;
+            worker.leaves_nothing(name, 300, |it| it == owner).await;
         }
     }
 }
@@ -243,24 +244,12 @@ pub(super) async fn round<G: Guard>(worker: &mut Worker) {
 pub(super) async fn get_on<G: Guard>(worker: &mut Worker, name: usize) -> bool {
     let terms = Terms::patient(worker);
     let names = G::names(worker, Some(name));
-    let began = worker.exec.now();
-    let calls = worker.asks(&names, G::waits(&terms));
-    let granted = G::acquire(worker, &names, &terms).await;
-    let hold = granted.map(|guard| guard.map(|guard| Hold::new(worker, &calls, guard, true)));
-    worker.asked(&calls);
-    match hold {
-        Ok(Some(hold)) => {
-            write(worker, &hold);
-            release_checked(worker, hold).await;
-            return true;
-        }
-        Ok(None) => worker.say(|| format!("does not get {}", told(names))),
-        Err(error) => {
-            worker.judge(&names, began, u64::MAX, &error);
-            worker.say(|| format!("gets no answer for {}: {error}", told(names)));
-        }
-    }
-    false
+    let Some(hold) = acquire::<G>(worker, &names, &terms, None).await else {
+        return false;
+    };
+    write(worker, &hold);
+    release_checked(worker, hold).await;
+    true
 }
 
 /// Acquires in one of the many ways.
@@ -278,17 +267,12 @@ async fn acquire<G: Guard>(
     let calls = worker.asks(names, G::waits(terms));
     let limit = terms.limit(worker);
     let result = worker.calls(names, "acquire", limit, future).await;
-    let granted = result.and_then(|result| match result {
-        Ok(None) => {
-            worker.say(|| format!("does not get {what}"));
-            None
-        }
-        Err(error) => {
-            worker.say(|| format!("fails to get {what}: {error}"));
-            None
-        }
-        Ok(guard) => guard,
-    });
+    match &result {
+        Some(Ok(None)) => worker.say(|| format!("does not get {what}")),
+        Some(Err(error)) => worker.say(|| format!("fails to get {what}: {error}")),
+        _ => {}
+    }
+    let granted = result.and_then(|result| result.ok().flatten());
     let hold = granted.map(|guard| Hold::new(worker, &calls, guard, terms.renewed));
     worker.asked(&calls);
     hold
@@ -375,11 +359,8 @@ async fn shrink<G: Guard>(worker: &mut Worker, hold: Hold<G>) -> Option<Hold<G>>
     let name = hold.shown[0].name;
     let calls = worker.asks(&[name], Waits::Briefly);
     let future = hold.take()?.shrink();
-    let result = if worker.has(Fault::Cancel) && worker.rng.chance(200) {
-        worker.cancelled(future, name).await
-    } else {
-        Some(worker.briefly("downgrade", future).await)
-    };
+    let limit = worker.patience();
+    let result = worker.calls(&[name], "downgrade", limit, future).await;
     if let Some(Err(error)) = &result {
         worker.say(|| format!("fails to turn its hold of {}: {error}", label(name)));
     }

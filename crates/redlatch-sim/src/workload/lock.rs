@@ -13,7 +13,7 @@ use redlatch_reentrant::{Lock, LockGuard};
 
 use super::{
     Acquiring, Guard, Releases, Terms, Work, Worker, Workload, field, mutants, order::Order,
-    queued, terms::acquiring,
+    terms::acquiring,
 };
 use crate::{
     names::label,
@@ -35,7 +35,7 @@ macro_rules! locks {
                 let strategy = $strategy(terms.strategy);
                 acquiring!(
                     terms, lock.try_lock(), |wait| lock.try_lock_for(wait), lock.lock();
-                    .owner(&terms.owner).strategy(strategy).durability(terms.durability)
+                    .owner(&terms.owner).strategy(strategy).durability(worker.plan.durability)
                 )
             }
 
@@ -73,8 +73,7 @@ pub(super) fn holder(key: &KeyDump, now: u64) -> Option<String> {
 
 /// The fair lock, as a workload.
 pub(super) static FAIR: Workload = Workload {
-    waiters: queued,
-    checkers: |names| vec![each::<Order>(names)],
+    checkers: |_| vec![each::<Order>()],
     ..Workload::of::<FairLockGuard>("fair", mutants::FAIR_LOCK)
 };
 
@@ -82,10 +81,7 @@ pub(super) static FAIR: Workload = Workload {
 const POLL: Duration = Duration::from_millis(4);
 
 /// Several locks held as one, as a workload.
-pub(super) static MULTI: Workload = Workload {
-    waiters: queued,
-    ..Workload::of::<MultiGuard>("multi", mutants::SEVERAL)
-};
+pub(super) static MULTI: Workload = Workload::of::<MultiGuard>("multi", mutants::SEVERAL);
 
 impl Guard for MultiGuard {
     const REENTRANT: bool = true;
@@ -119,7 +115,7 @@ impl Guard for MultiGuard {
         let all = MultiLock::new(&members);
         acquiring!(
             terms, all.try_lock(), |wait| all.try_lock_for(wait), all.lock();
-            .owner(&terms.owner).strategy(terms.strategy).durability(terms.durability)
+            .owner(&terms.owner).strategy(terms.strategy).durability(worker.plan.durability)
         )
     }
 

@@ -15,7 +15,7 @@
 //!   * `prepare` creates objects that must exist first.
 //! * `workload/seen.rs` translates each run of a script into [`Seen`](crate::scripts::Seen).
 //!   [`Ran`](crate::scripts::Ran) numbers keys, arguments and items as the header of the script
-//!   does. `holders` and `waiters` read the keys for P6, P8 and P10.
+//!   does. `holders` reads the keys for P6, P8 and P10, and `waiters` those of all kinds.
 //! * `workload/mutants.rs` lists planted faults, at least one for each rule that only this kind
 //!   has. Names begin with the name of the kind.
 //! * A promise of this kind alone is a [`Checker`], which `checkers` returns. A scenario of this
@@ -98,8 +98,6 @@ pub struct Workload {
     /// Returns the holders in this key at a server time in ms: owners or attempts, as the server
     /// stores them. It is empty for keys of lists. The default reads the owner of a lock.
     pub holders: fn(&KeyDump, u64) -> Vec<String>,
-    /// Returns the waiters that this key registers: any text that contains the client's id.
-    pub waiters: fn(&KeyDump) -> Vec<String>,
     /// Returns the longest remaining time of an unused key in ms; `None` if it may stay for good.
     pub lives: fn(&str, &Plan) -> Option<u64>,
     /// Creates the checkers of the promises of this kind alone, for so many names.
@@ -123,7 +121,6 @@ impl Workload {
             round,
             get_on,
             holders: |key, now| lock::holder(key, now).into_iter().collect(),
-            waiters: members,
             lives: |_, plan| Some(plan.unused()),
             checkers: |_| Vec::new(),
             mutants,
@@ -165,9 +162,9 @@ pub(crate) fn field(key: &KeyDump, name: &str) -> Option<String> {
     Some(String::from_utf8_lossy(value).into_owned())
 }
 
-/// Returns the members of an ordered queue. The members of other sets have no space: they record
-/// until when each client counts as alive, or the operations of a fence.
-fn queued(key: &KeyDump) -> Vec<String> {
+/// Returns the waiters that a key registers. The members of other sets have no space: they are
+/// holds, finished operations, or clients with the time until which they count as alive.
+pub(crate) fn waiters(key: &KeyDump) -> Vec<String> {
     let members = members(key).into_iter();
     members.filter(|member| member.contains(' ')).collect()
 }

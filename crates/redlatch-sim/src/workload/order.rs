@@ -41,7 +41,7 @@ impl Order {
                 let takes = ran.number(3) == Some(1) && self.until <= now;
                 self.until = self.until.max(lease);
                 let room = if takes { 0 } else { u64::MAX };
-                let passed = self.queue.granted(now, ran, room)?;
+                let passed = self.queue.granted(now, ran.arg(7), room)?;
                 return Some((ran.arg(7).to_owned(), passed));
             }
             ("fair/renew", "renewed") => self.until = self.until.max(lease),
@@ -56,7 +56,7 @@ impl Order {
         }
         let given = ran.given().next()?;
         self.until = given.ends;
-        let passed = self.queue.given(now, given, 0)?;
+        let passed = self.queue.granted(now, given.attempt, 0)?;
         Some((given.attempt.to_owned(), passed))
     }
 }

@@ -1,7 +1,7 @@
 //! The waiters of a name, and the promise to them: a grant leaves enough for all earlier waiters
 //! that are alive.
 
-use crate::scripts::{Given, Ran};
+use crate::scripts::Ran;
 
 /// The waiters of one name in order of arrival, as the replies of the server imply them.
 ///
@@ -38,13 +38,14 @@ impl Queue {
     /// Handles an acquire that waits for `need` of it, and tells whether it has `entered` just now.
     pub(super) fn waits(&mut self, now: u64, ran: &Ran<'_>, need: u64, entered: bool) {
         self.forget(now);
-        let (Some(member), Ok(span)) = (member(ran), ran.arg(8).parse::<u64>()) else {
+        // A call that registers no waiter has no span.
+        let (member, Ok(span)) = (ran.arg(9), ran.arg(8).parse::<u64>()) else {
             return;
         };
         // The server need not record a client that it has just recorded.
         let span = span - FRESH;
         for waiter in &mut self.waiters {
-            if waiter.client() == client(&member) {
+            if waiter.client() == client(member) {
                 waiter.alive = now + span;
             }
             if waiter.member == member {
@@ -55,7 +56,7 @@ impl Queue {
         if entered {
             self.waiters.retain(|waiter| waiter.member != member);
             self.waiters.push(Waiter {
-                member,
+                member: member.to_owned(),
                 need,
                 alive: now + span,
                 asked: now,
@@ -64,22 +65,23 @@ impl Queue {
         }
     }
 
-    /// Handles a grant that no other waiter could have had before; `room` is what is left.
-    /// Returns a waiter that was passed over, if that is not enough for all waiters before it.
-    pub(super) fn granted(&mut self, now: u64, ran: &Ran<'_>, room: u64) -> Option<String> {
+    /// Handles a grant to an attempt that no other waiter could have had before, by the attempt's
+    /// request or on its behalf; `room` is what is left. Returns a waiter that was passed over, if
+    /// that is not enough for all waiters before it.
+    pub(super) fn granted(&mut self, now: u64, attempt: &str, room: u64) -> Option<String> {
         self.forget(now);
-        let member = member(ran);
-        let own = |waiter: &Waiter| Some(&waiter.member) == member.as_ref();
-        let place = self.waiters.iter().position(own);
-        self.serve(place, room)
-    }
-
-    /// Handles a grant that a script has made on behalf of a waiter, as
-    /// [`granted`](Self::granted) does.
-    pub(super) fn given(&mut self, now: u64, given: Given<'_>, room: u64) -> Option<String> {
-        self.forget(now);
-        let place = self.place(given.attempt);
-        self.serve(place, room)
+        let place = self.place(attempt);
+        let before = &self.waiters[..place.unwrap_or(self.waiters.len())];
+        let mut left = Some(room);
+        let passed = before.iter().filter(|waiter| waiter.claims).find(|waiter| {
+            left = left.and_then(|left| left.checked_sub(waiter.need));
+            left.is_none()
+        });
+        let passed = passed.map(|waiter| waiter.member.clone());
+        if let Some(place) = place {
+            self.waiters.remove(place);
+        }
+        passed
     }
 
     /// Returns how much the waiter of `attempt` needs.
@@ -94,21 +96,6 @@ impl Queue {
         })
     }
 
-    /// Removes the waiter at `place`, who is served. Returns a waiter that was passed over.
-    fn serve(&mut self, place: Option<usize>, room: u64) -> Option<String> {
-        let before = &self.waiters[..place.unwrap_or(self.waiters.len())];
-        let mut left = Some(room);
-        let passed = before.iter().filter(|waiter| waiter.claims).find(|waiter| {
-            left = left.and_then(|left| left.checked_sub(waiter.need));
-            left.is_none()
-        });
-        let passed = passed.map(|waiter| waiter.member.clone());
-        if let Some(place) = place {
-            self.waiters.remove(place);
-        }
-        passed
-    }
-
     /// Handles a waiter that leaves.
     pub(super) fn leaves(&mut self, now: u64, ran: &Ran<'_>) {
         self.forget(now);
@@ -119,13 +106,11 @@ impl Queue {
     /// Handles waiters that their client has withdrawn, by the arguments from `first` on.
     pub(super) fn withdrawn(&mut self, now: u64, ran: &Ran<'_>, first: usize) {
         self.forget(now);
-        let Some((channel, numbers)) = ran.withdrawn(first) else {
-            return;
-        };
-        self.waiters.retain(|waiter| {
-            let number = waiter.member.split(' ').nth(2).unwrap_or_default();
-            waiter.client() != channel || !numbers.contains(&number)
-        });
+        for attempt in ran.withdrawn(first) {
+            while let Some(place) = self.place(&attempt) {
+                self.waiters.remove(place);
+            }
+        }
     }
 
     /// Drops the claims of dead waiters, and of notified waiters that did not respond. Every script
@@ -136,12 +121,6 @@ impl Queue {
             waiter.claims &= waiter.alive > now && since + GRACE > now;
         }
     }
-}
-
-/// Returns the queue's member for an acquire that may wait.
-fn member(ran: &Ran<'_>) -> Option<String> {
-    let address = ran.arg(9);
-    (!address.is_empty()).then(|| address.to_owned())
 }
 
 /// Returns the channel of a waiter's client, without the shard that may follow.

@@ -49,13 +49,8 @@ fn own(ran: &Ran<'_>, name: usize, (folder, script): (&str, &str)) -> Vec<Seen> 
         ("lock", "release", _) => ended(ran.arg(4), released && ran.number(3) == Some(0)),
         ("lock", "force", "done") => {
             let ended = ran.arg(2) == "now";
-            one(
-                Act::Forced {
-                    ended,
-                    freed: ended,
-                },
-                ran.arg(1),
-            )
+            let freed = ended;
+            one(Act::Forced { ended, freed }, ran.arg(1))
         }
         ("rwlock", "read" | "write", "granted") => granted(6),
         ("rwlock", "downgrade", "granted") => [granted(3), ended(ran.arg(6), false)].concat(),

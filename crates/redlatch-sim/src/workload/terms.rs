@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use redlatch_core::{Backoff, Durability, Owner, WaitStrategy, family::Wait};
+use redlatch_core::{Backoff, Owner, WaitStrategy, family::Wait};
 
 use super::Worker;
-use crate::{runtime::micros, watch::Waits};
+use crate::watch::Waits;
 
 /// The terms of an acquisition.
 #[derive(Clone, Debug)]
@@ -20,8 +20,6 @@ pub(crate) struct Terms {
     pub(crate) lease: Duration,
     /// The wait strategy.
     pub(crate) strategy: WaitStrategy,
-    /// The servers that have to know of the hold.
-    pub(crate) durability: Durability,
 }
 
 impl Terms {
@@ -33,7 +31,6 @@ impl Terms {
             renewed: true,
             lease: ms(worker.plan.lease),
             strategy: WaitStrategy::Notify,
-            durability: worker.plan.durability,
         }
     }
 
@@ -44,10 +41,7 @@ impl Terms {
             true => lease,
             false => worker.rng.between(60, lease),
         };
-        let strategy = match worker.rng.chance(80) {
-            true => WaitStrategy::Poll(Backoff::exponential(ms(5), ms(200))),
-            false => WaitStrategy::Notify,
-        };
+        let strategy = draw_strategy(worker);
         let way = worker.rng.below(10);
         let wait = worker.rng.between(0, lease * 2);
         Self {
@@ -60,7 +54,6 @@ impl Terms {
             renewed,
             lease: ms(span),
             strategy,
-            durability: worker.plan.durability,
         }
     }
 
@@ -76,7 +69,7 @@ impl Terms {
     pub(super) fn limit(&self, worker: &Worker) -> u64 {
         match self.how {
             Wait::Forever => u64::MAX,
-            Wait::For(wait) if !wait.is_zero() => micros(wait) + 10_000,
+            Wait::For(wait) => worker.limit(wait),
             _ => worker.patience(),
         }
     }
@@ -90,6 +83,14 @@ impl Terms {
         let kind = if self.renewed { "renewed" } else { "fixed" };
         let (owner, lease) = (&self.owner, self.lease);
         format!("{how} {what} for {owner}, {kind} lease {lease:?}")
+    }
+}
+
+/// Draws how a caller waits.
+pub(super) fn draw_strategy(worker: &mut Worker) -> WaitStrategy {
+    match worker.rng.chance(80) {
+        true => WaitStrategy::Poll(Backoff::exponential(ms(5), ms(200))),
+        false => WaitStrategy::Notify,
     }
 }
 

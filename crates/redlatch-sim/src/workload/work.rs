@@ -17,11 +17,11 @@ pub(super) enum AtWork {
     GoesOn(u64),
 }
 
-/// The works on each name.
-#[derive(Debug)]
-struct Works(Vec<Work>);
+/// Checks the works on each name.
+#[derive(Debug, Default)]
+pub(super) struct Works(BTreeMap<usize, Work>);
 
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 struct Work {
     /// The token under which work has begun last.
     latest: u64,
@@ -31,24 +31,19 @@ struct Work {
     before: BTreeMap<u64, u64>,
 }
 
-/// Returns the checker of work on so many names.
-pub(super) fn checker(names: usize) -> Box<dyn Checker> {
-    Box::new(Works(vec![Work::default(); names]))
-}
-
 impl Checker for Works {
     fn note(&mut self, event: &Event<'_>, view: &View, record: &mut Record) {
         if let Event::Ran { ran, .. } = *event
             && let (Some(number), "granted", Some(token)) =
                 (ran.name(), ran.verdict(), ran.number(4))
         {
-            let work = &mut self.0[number];
+            let work = self.0.entry(number).or_default();
             work.before.entry(token).or_insert(work.greatest);
         }
         let Some((proc, number, &deed)) = event.deed::<AtWork>() else {
             return;
         };
-        let (name, work) = (label(number), &mut self.0[number]);
+        let (name, work) = (label(number), self.0.entry(number).or_default());
         let (latest, greatest) = (work.latest, work.greatest);
         match deed {
             AtWork::Begins(token) => {

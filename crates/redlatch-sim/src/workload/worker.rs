@@ -1,6 +1,6 @@
 //! One of the tasks of a client, and the steps that the workers of all kinds share.
 
-use std::{fmt, future::poll_fn, ops::Deref, pin::Pin, sync::Arc, task::Poll};
+use std::{fmt, future::poll_fn, ops::Deref, pin::Pin, sync::Arc, task::Poll, time::Duration};
 
 use redlatch_core::{Client, Error, ErrorKind, LossCause, Owner, runtime::Runtime};
 use tokio::{select, sync::oneshot};
@@ -11,7 +11,9 @@ use crate::{
     mutants::What,
     names::label,
     rng::Rng,
+    runtime::micros,
     watch::{Claim, Id, Part, Sighted, Waits},
+    world::World,
 };
 
 /// A task that runs rounds until all is healed, and then acquires everything once.
@@ -85,6 +87,14 @@ impl Worker {
     /// Returns the time limit in µs of a call that gives up when the server does not answer.
     pub fn patience(&self) -> u64 {
         self.plan.patience * 2000 + 2_000_000
+    }
+
+    /// Returns the time limit in µs of a call that waits for so long.
+    pub(super) fn limit(&self, wait: Duration) -> u64 {
+        match wait.is_zero() {
+            true => self.patience(),
+            false => micros(wait) + 10_000,
+        }
     }
 
     /// Checks P11: the call ends within `limit` µs of this client's running time.
@@ -164,14 +174,20 @@ impl Worker {
         Box::pin(async move { result.await.unwrap_or(Ok(None)) })
     }
 
-    /// Checks P6 and P10: once undo and release are answered, nothing of a dropped call or guard is
-    /// left. It checks in some cases only, because the check has to wait.
+    /// Checks P6 and P10: once undo and release are answered, nothing of dropped calls and guards
+    /// is left by an owner that `is_over`. It checks in `often` of a thousand cases only, because
+    /// the check has to wait.
     ///
     /// # Cancel safety
     ///
     /// It only reads. State that it has not read is not checked.
-    pub async fn leaves_nothing(&mut self, name: usize, owner: &Owner) {
-        if self.rng.chance(700) {
+    pub async fn leaves_nothing(
+        &mut self,
+        name: usize,
+        often: u64,
+        is_over: impl Fn(&str) -> bool,
+    ) {
+        if !self.rng.chance(often) {
             return;
         }
         select! {
@@ -179,10 +195,10 @@ impl Worker {
             () = self.client.settled() => {}
             () = self.healed() => return,
         }
-        let owner = owner.to_string();
+        let holders = self.holders(name).into_iter();
         // A takeover may have lost the release.
-        let lost = self.has(Fault::TwoMasters);
-        if !lost && self.holders(name).contains(&owner) {
+        let mut holders = holders.filter(|_| !self.has(Fault::TwoMasters));
+        if let Some(owner) = holders.find(|owner| is_over(owner)) {
             let name = label(name);
             let what = format!(
                 "{owner} holds {name} though all of its calls and guards are gone and answered"
@@ -210,8 +226,22 @@ impl Worker {
         }
     }
 
-    /// Waits for the call `what` for `names`, which may take `limit` µs, or drops it half-way.
-    /// Returns no result if it was dropped.
+    /// Makes the call `what` for a name, as [`calls`](Self::calls) does, and adds its result to the
+    /// story.
+    pub(super) async fn does<T: fmt::Debug>(
+        &mut self,
+        name: usize,
+        what: &str,
+        limit: u64,
+        call: impl Future<Output = Result<T, Error>> + Unpin,
+    ) -> Option<Result<T, Error>> {
+        let result = self.calls(&[name], what, limit, call).await;
+        self.say(|| format!("has called {what} of {}: {result:?}", label(name)));
+        result
+    }
+
+    /// Waits for the call `what` for `names`, which may take `limit` µs, or drops it half-way while
+    /// there are faults. Returns no result if it was dropped.
     pub(super) async fn calls<T>(
         &mut self,
         names: &[usize],
@@ -220,7 +250,8 @@ impl Worker {
         call: impl Future<Output = Result<T, Error>> + Unpin,
     ) -> Option<Result<T, Error>> {
         let began = self.exec.now();
-        let result = if self.has(Fault::Cancel) && self.rng.chance(200) {
+        let drops = self.has(Fault::Cancel) && !self.is_healed();
+        let result = if drops && self.rng.chance(200) {
             self.cancelled(call, names[0]).await
         } else {
             Some(self.timed(what, limit, call).await)
@@ -345,25 +376,21 @@ impl Worker {
     /// Sends a write that arrives after `micros`, even if its sender is gone.
     pub fn writes_late(&self, micros: u64, name: usize, token: u64) {
         let (watch, who) = (Arc::clone(&self.watch), self.label.clone());
-        let write = async move { watch.writes(&who, name, token, None) };
-        self.store(micros, Box::pin(write));
+        let write = move |_: &mut World| watch.writes(&who, name, token, None);
+        self.exec.after(micros, write);
     }
 }
 
-/// Polls `future` at most `polls` times and then drops it.
+/// Polls `future` at most `polls` times, which are not zero, and then drops it.
 fn fragile<F: Future + Unpin>(
     mut future: F,
     mut polls: u64,
 ) -> impl Future<Output = Option<F::Output>> {
     poll_fn(move |context| {
-        if polls == 0 {
-            return Poll::Ready(None);
-        }
         polls -= 1;
         match Pin::new(&mut future).poll(context) {
-            Poll::Ready(output) => Poll::Ready(Some(output)),
             Poll::Pending if polls == 0 => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
+            polled => polled.map(Some),
         }
     })
 }

@@ -1,7 +1,7 @@
 //! The state that may be left at the end.
 
 use super::World;
-use crate::{exec::lock, faults::Fault, names::label};
+use crate::{exec::lock, faults::Fault, names::label, workload};
 
 impl World {
     /// Checks P6 and P10. All workers are done and settled, so nothing of theirs is left. Nothing
@@ -29,7 +29,7 @@ impl World {
         let shared = &self.shared;
         for (now, name, key) in shared.keys(after) {
             let holders = (shared.kind.holders)(&key, now).into_iter();
-            let waiters = (shared.kind.waiters)(&key).into_iter();
+            let waiters = workload::waiters(&key).into_iter();
             let waiters = waiters.map(|waiter| (waiter, "waits for"));
             let left = holders.map(|holder| (holder, "has")).chain(waiters);
             for (who, what) in left.filter(|(who, _)| wrong(who)) {

@@ -7,15 +7,12 @@ mod strike;
 
 use std::{
     fs::File,
-    sync::{
-        Arc, Mutex, MutexGuard,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use redlatch_core::record::Recorder;
 use redlatch_embedded::{Model, engine::Snapshot};
-use tokio::sync::Notify;
+use tokio::sync::watch;
 use tracing_subscriber::{
     filter::Targets,
     layer::{Layer, SubscriberExt},
@@ -25,36 +22,43 @@ use tracing_subscriber::{
 use self::shared::Progress;
 pub use self::shared::Shared;
 use crate::{
+    cli,
     exec::{Exec, ProcId, lock},
     faults::{Fault, Faults},
     mutants::Mutant,
     net::Net,
     plan::Plan,
     rng::Rng,
-    runtime::{Clock, SimRuntime},
     scenarios::Scenario,
     server::Server,
     watch::{Tally, Violation, Watch},
     workload::{KINDS, Kind, Life},
 };
 
-/// The options of a run.
-#[derive(Clone, Debug, Default)]
+/// The options of a run, which are arguments of the command line as well.
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct Options {
-    /// Faults that are always on.
-    pub faults: Vec<Fault>,
-    /// The kind of all seeds. If there is none, each seed draws its own.
+    /// All seeds work on this kind, such as lock or latch; without it each seed draws its own
+    #[arg(long, value_name = "NAME", value_parser = cli::kind)]
     pub kind: Option<Kind>,
-    /// The planted fault.
-    pub mutant: Option<Mutant>,
-    /// The scenario of all seeds.
+    /// This class of faults is on in every seed; it may break promises
+    #[arg(long = "fault", value_name = "NAME", hide_possible_values = true)]
+    pub faults: Vec<Fault>,
+    /// Put every seed into this world, whose faults may break promises
+    #[arg(long, value_name = "NAME", value_parser = cli::scenario)]
     pub scenario: Option<&'static Scenario>,
-    /// Whether the story is recorded.
-    pub told: bool,
-    /// The file for the holds of all clients, for `redlatch timeline`.
+    /// Write the holds of the seeds for redlatch timeline
+    #[arg(long, value_name = "FILE", value_parser = cli::create)]
     pub record: Option<Arc<File>>,
-    /// The file for the holds of all clients, for the judge in `tests/histories`.
+    /// Write them for the judge of cargo xtask check histories
+    #[arg(long, value_name = "FILE", value_parser = cli::create)]
     pub history: Option<Arc<File>>,
+    /// Run with a planted fault
+    #[arg(long, value_name = "NAME", value_parser = cli::mutant)]
+    pub mutant: Option<Mutant>,
+    /// Whether the story is recorded.
+    #[arg(skip)]
+    pub told: bool,
 }
 
 /// The result of a run.
@@ -172,8 +176,6 @@ impl World {
         );
         watch.say(|| format!("seed {seed}, kind {}: {plan:?}", kind.name));
         watch.say(|| format!("faults: {:?}", faults.active()));
-        let (clock, proc) = (Clock::steady(0, 0), exec.process());
-        let outside = SimRuntime::new(Arc::clone(&exec), proc, clock, Rng::new(0));
         let progress = Progress {
             rounds: plan.rounds,
             ..Progress::default()
@@ -183,11 +185,9 @@ impl World {
             scenario: options.scenario,
             seed,
             progress: Mutex::new(vec![progress; plan.clients]),
-            ends: Notify::new(),
-            healed: AtomicBool::new(false),
-            heal: Notify::new(),
+            ends: watch::Sender::new(()),
+            healed: watch::Sender::new(false),
             over: Mutex::default(),
-            outside,
             kind,
             exec,
             net,
@@ -274,7 +274,10 @@ impl World {
     fn copy(&mut self) {
         if self.shared.faults.is_copied() && !self.shared.is_healed() {
             let shared = &self.shared;
-            let copy = || (shared.watch.copied(), shared.net().servers[0].snapshot());
+            let copy = || {
+                let data = shared.net().servers[0].engine.snapshot();
+                (shared.watch.copied(), data)
+            };
             let now = shared.exec.now();
             if now >= self.next_old && shared.faults.has(Fault::OldSnapshot) {
                 self.next_old = now + 500_000;
@@ -287,7 +290,7 @@ impl World {
 
     fn heal(&mut self) {
         let shared = Arc::clone(&self.shared);
-        if shared.healed.swap(true, Ordering::Relaxed) {
+        if shared.healed.send_replace(true) {
             return;
         }
         if let Some(fault) = shared.scenario.and_then(|scenario| scenario.last) {
@@ -301,7 +304,6 @@ impl World {
                 None => self.give_birth(client),
             }
         }
-        shared.heal.notify_waiters();
         shared.exec.after(shared.plan.liveness(), Self::end);
     }
 }
@@ -317,17 +319,13 @@ impl Options {
     }
 
     fn draw_faults(&self, rng: &mut Rng) -> Faults {
-        let forced = self.forced();
+        let within = self.scenario.map_or(&[][..], |scenario| scenario.faults);
+        let forced: Vec<_> = self.faults.iter().chain(within).copied().collect();
         let faults = Faults::draw(rng, &forced);
         match self.scenario {
             Some(scenario) if scenario.alone => faults.only(&forced),
             _ => faults,
         }
-    }
-
-    fn forced(&self) -> Vec<Fault> {
-        let within = self.scenario.map_or(&[][..], |scenario| scenario.faults);
-        self.faults.iter().chain(within).copied().collect()
     }
 }
 

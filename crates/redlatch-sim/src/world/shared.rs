@@ -2,16 +2,11 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{
-        Arc, Mutex, MutexGuard,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
+    sync::{Arc, Mutex, MutexGuard},
 };
 
-use redlatch_core::runtime::{BoxFuture, Runtime};
 use redlatch_embedded::engine::KeyDump;
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
 use super::World;
 use crate::{
@@ -21,7 +16,6 @@ use crate::{
     names::name_of,
     net::Net,
     plan::Plan,
-    runtime::SimRuntime,
     scenarios::Scenario,
     watch::Watch,
     workload::Kind,
@@ -50,14 +44,11 @@ pub struct Shared {
     pub seed: u64,
     /// The progress of each client.
     pub(super) progress: Mutex<Vec<Progress>>,
-    /// Resolves when a worker has ended.
-    pub(super) ends: Notify,
-    pub(super) healed: AtomicBool,
-    pub(super) heal: Notify,
+    /// Changes when a worker has ended.
+    pub(super) ends: watch::Sender<()>,
+    pub(super) healed: watch::Sender<bool>,
     /// The clients that have completed all their work, by number and id.
     pub(super) over: Mutex<BTreeSet<(usize, String)>>,
-    /// The runtime of no client.
-    pub(super) outside: SimRuntime,
 }
 
 /// How far the workers of a client have got.
@@ -79,7 +70,7 @@ impl Shared {
 
     /// Tells whether all faults have ended.
     pub fn is_healed(&self) -> bool {
-        self.healed.load(Ordering::Relaxed)
+        *self.healed.borrow()
     }
 
     /// Tells whether the servers of these names have answered at once since `time`: no fault
@@ -93,7 +84,7 @@ impl Shared {
     /// Tells whether a client that began to start at `time` has to succeed: no fault affects its
     /// servers, or one master was dead all the time. One that dies meanwhile may take the time.
     pub fn lets_start(&self, time: u64) -> bool {
-        let dead = || self.has_only_dead_masters() && self.net().nobody_died_since(time);
+        let dead = || self.has_only_dead_masters() && self.net().last_death <= time;
         self.faults.is_calm() || dead()
     }
 
@@ -107,11 +98,9 @@ impl Shared {
     ///
     /// It only waits.
     pub async fn healed(&self) {
-        let mut heal = std::pin::pin!(self.heal.notified());
-        heal.as_mut().enable();
-        if !self.is_healed() {
-            heal.await;
-        }
+        let mut heals = self.healed.subscribe();
+        // The sender is not dropped meanwhile.
+        let _ = heals.wait_for(|&healed| healed).await;
     }
 
     /// Takes one of the client's rounds, if there are any left.
@@ -135,7 +124,7 @@ impl Shared {
     /// Records that a worker has ended.
     pub fn ended(&self, client: usize) {
         lock(&self.progress)[client].ended += 1;
-        self.ends.notify_waiters();
+        self.ends.send_replace(());
     }
 
     /// Waits until all workers of a client have ended.
@@ -144,13 +133,10 @@ impl Shared {
     ///
     /// It only waits.
     pub async fn all_ended(&self, client: usize) {
-        loop {
-            let mut ends = std::pin::pin!(self.ends.notified());
-            ends.as_mut().enable();
-            if lock(&self.progress)[client].ended >= self.plan.workers {
-                return;
-            }
-            ends.await;
+        let mut ends = self.ends.subscribe();
+        while lock(&self.progress)[client].ended < self.plan.workers {
+            // The sender is not dropped meanwhile.
+            let _ = ends.changed().await;
         }
     }
 
@@ -182,20 +168,9 @@ impl Shared {
                 let name = name_of(&String::from_utf8_lossy(&key.key))?;
                 Some((now.millis(), name, key))
             };
-            server.dump(now).into_iter().filter_map(named)
+            server.engine.dump(now).into_iter().filter_map(named)
         });
         keys.collect()
-    }
-
-    /// Runs `action` after `micros`, even if the client is gone.
-    pub fn store(&self, micros: u64, action: BoxFuture<()>) {
-        let until = self.outside.now() + Duration::from_micros(micros);
-        let wait = self.outside.sleep_until(until);
-        let later = async move {
-            wait.await;
-            action.await;
-        };
-        self.outside.spawn("late", Box::pin(later));
     }
 }
 

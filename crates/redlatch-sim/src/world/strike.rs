@@ -89,7 +89,7 @@ impl World {
         match fault {
             Fault::ScriptFlush => {
                 tell(format!("server {node} forgets its scripts"));
-                net.servers[node].flush_scripts();
+                net.servers[node].engine.flush_scripts();
             }
             Fault::ServerStop => {
                 let span = self.rng.between(1_000, longest);
@@ -104,7 +104,7 @@ impl World {
             }
             Fault::Restart => {
                 tell(format!("server {node} restarts with its data"));
-                let data = net.servers[node].snapshot();
+                let data = net.servers[node].engine.snapshot();
                 net.restart(node, &data, None);
             }
             Fault::EmptyRestart => {
@@ -113,7 +113,7 @@ impl World {
             }
             Fault::FlushAll => {
                 forgot("forgets its data");
-                net.servers[node].restore(&Snapshot::empty());
+                net.servers[node].engine.restore(&Snapshot::empty());
             }
             Fault::Refusal => {
                 let span = self.rng.between(300_000, 2_000_000);
@@ -126,7 +126,7 @@ impl World {
                 let span = self.rng.between(50_000, longest).cast_signed();
                 let span = if self.rng.chance(300) { -span } else { span };
                 tell(format!("the server's clock is set by {} ms", span / 1000));
-                net.servers[node].step_clock(span);
+                net.servers[node].stepped += span;
             }
             _ => {}
         }
@@ -140,7 +140,7 @@ impl World {
             Fault::LossyFailover => ("loses its last writes", self.copies.first().cloned()),
             Fault::OldSnapshot => ("forgets up to 3 s", self.apart.pick(&self.old).cloned()),
             _ => {
-                let data = shared.net().servers[0].snapshot();
+                let data = shared.net().servers[0].engine.snapshot();
                 ("forgets nothing", Some((0, data)))
             }
         };

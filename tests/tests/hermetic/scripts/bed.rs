@@ -1,19 +1,12 @@
 //! An engine, a clock that tests step, and calls of scripts in the words of their headers.
 
-use std::{
-    cell::RefCell,
-    collections::BTreeMap,
-    fmt,
-    ops::{Deref, DerefMut},
-    thread,
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use redlatch::runtime::{Command, Push, Reply, ServerError, Value};
-use redlatch_embedded::engine::{
-    Condition, Engine, KeyDump, Model, ServerTime, SessionId, SessionKind,
-};
+use redlatch_embedded::engine::{Condition, KeyDump, Model, ServerTime, SessionId, SessionKind};
 use redlatch_lua::{REENTRANT, Source};
+
+use super::lent::Lent;
 
 /// One call of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -195,49 +188,6 @@ impl Bed {
 
     pub(crate) fn dump(&self) -> Vec<KeyDump> {
         self.engine.dump(self.now)
-    }
-}
-
-/// An engine that goes to the next bed of its thread. The scripts that it has compiled cost more
-/// than a world; nothing else outlasts its bed.
-pub(crate) struct Lent(Option<Engine>);
-
-thread_local! {
-    static USED: RefCell<Vec<Engine>> = const { RefCell::new(Vec::new()) };
-}
-
-impl Lent {
-    fn new(model: Model, now: ServerTime) -> Self {
-        let used = USED.with_borrow_mut(|used| {
-            let at = used.iter().position(|engine| engine.model() == model)?;
-            Some(used.swap_remove(at))
-        });
-        let mut engine = used.unwrap_or_else(|| Engine::new(model, now));
-        engine.start_over(now);
-        Self(Some(engine))
-    }
-}
-
-impl Deref for Lent {
-    type Target = Engine;
-
-    fn deref(&self) -> &Engine {
-        self.0.as_ref().unwrap()
-    }
-}
-
-impl DerefMut for Lent {
-    fn deref_mut(&mut self) -> &mut Engine {
-        self.0.as_mut().unwrap()
-    }
-}
-
-impl Drop for Lent {
-    fn drop(&mut self) {
-        // After a panic the engine may be in the middle of a command.
-        if let Some(engine) = self.0.take().filter(|_| !thread::panicking()) {
-            USED.with_borrow_mut(|used| used.push(engine));
-        }
     }
 }
 

@@ -65,6 +65,8 @@ pub(crate) struct Ask {
     pub(crate) lease: u64,
     /// For how long its client counts as alive if it has to wait, in ms.
     pub(crate) register: Option<u64>,
+    /// Whether a copy may have registered a waiter.
+    pub(crate) registered: bool,
     /// How it stands in a queue; empty for an attempt that ends with a busy answer.
     pub(crate) address: String,
     /// The permits that it needs.
@@ -88,6 +90,7 @@ impl Ask {
             attempt: format!("{client}:{n}"),
             lease: 60_000,
             register: None,
+            registered: false,
             address: String::new(),
             need: 1,
             size: None,

@@ -69,8 +69,6 @@ const NAMES: [&str; 3] = ["x", "y", "z"];
 #[derive(Clone, Debug)]
 struct What {
     ask: Ask,
-    /// Whether a copy may have registered a waiter.
-    registered: bool,
     /// What its client knows to hold of each name; zero where it is not known.
     tokens: Vec<u64>,
 }
@@ -111,7 +109,7 @@ impl Kind for Locks {
         if what.ask.of == Of::Plain {
             what.ask.register = rng.bool().then(|| rng.u64(100..=5_000));
         }
-        what.registered |= what.ask.register.is_some();
+        what.ask.registered |= what.ask.register.is_some();
     }
 
     fn act(world: &mut World<Self>, request: Request<What>) {
@@ -200,7 +198,6 @@ impl World<Locks> {
             _ => ask = ask.ordered(),
         }
         let what = What {
-            registered: false,
             tokens: vec![0; names.len()],
             ask,
         };
@@ -307,12 +304,10 @@ impl World<Locks> {
     /// Returns whom a release takes out of the queue: the waiter itself if it may be there, or, of
     /// a plain lock, one of another owner that is to ask right behind it.
     fn leaving(&mut self, attempt: &Attempt<What>, void: Option<u64>) -> String {
-        let What {
-            ask, registered, ..
-        } = &attempt.what;
+        let ask = &attempt.what.ask;
         let fair = ask.of == Of::Fair;
         let left = fair && attempt.held.is_some() && void.is_none();
-        if *registered && !left {
+        if ask.registered && !left {
             return ask.address.clone();
         }
         let waits = |one: &Attempt<What>| one.what.ask.owner != ask.owner && one.held.is_none();

@@ -13,6 +13,8 @@ mod fence;
 mod fuzz;
 mod latch;
 mod laws;
+#[path = "../../../../crates/redlatch-sim/src/lent.rs"]
+mod lent;
 mod limit;
 mod model;
 mod once;

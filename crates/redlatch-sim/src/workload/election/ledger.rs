@@ -9,24 +9,17 @@ use crate::{
 };
 
 /// Compares what the server does with what it may do.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Ledger {
-    names: Vec<Fence>,
+    names: BTreeMap<usize, Fence>,
     /// The fences in each copy of the server's data.
-    copies: BTreeMap<u64, Vec<Fence>>,
+    copies: BTreeMap<u64, BTreeMap<usize, Fence>>,
 }
 
 impl Ledger {
-    pub(super) fn new(names: usize) -> Self {
-        Self {
-            names: vec![Fence::default(); names],
-            copies: BTreeMap::new(),
-        }
-    }
-
     /// Handles a script that the server has run at `clock` of its own clock.
     fn ran(&mut self, ran: &Ran<'_>, clock: u64, record: &mut Record) -> Broken {
-        let fence = &mut self.names[ran.name()?];
+        let fence = self.names.entry(ran.name()?).or_default();
         let script = ran.source.name;
         if !script.starts_with("fence/") || ran.verdict().is_empty() {
             return None;
@@ -52,8 +45,7 @@ impl Checker for Ledger {
             }
             Event::Forgot { copy } => {
                 let copy = copy.and_then(|copy| self.copies.get(&copy)).cloned();
-                let names = self.names.len();
-                self.names = copy.unwrap_or_else(|| vec![Fence::default(); names]);
+                self.names = copy.unwrap_or_default();
             }
             _ => {}
         }

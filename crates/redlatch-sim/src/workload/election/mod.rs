@@ -2,7 +2,7 @@
 
 mod ledger;
 
-use std::{sync::Arc, time::Duration};
+use std::{convert::identity, sync::Arc, time::Duration};
 
 use redlatch_core::{Token, runtime::Runtime};
 use redlatch_election::{Election, Term};
@@ -10,8 +10,8 @@ use redlatch_fence::{Fence, Fenced};
 
 use self::ledger::Ledger;
 use super::{
-    Life, Worker, Workload, mutants, queued,
-    work::{self, AtWork},
+    Life, Worker, Workload, mutants,
+    work::{AtWork, Works},
 };
 use crate::{
     faults::Fault,
@@ -21,10 +21,9 @@ use crate::{
 
 /// Candidates of elections, as a workload. Names with an odd number have fair candidates.
 pub(super) static KIND: Workload = Workload {
-    waiters: queued,
     // The mark and the data of a fence stay.
     lives: |key, plan| (!key.contains(DATA)).then(|| plan.unused()),
-    checkers: |names| vec![work::checker(names), Box::new(Ledger::new(names))],
+    checkers: |_| vec![Box::<Works>::default(), Box::<Ledger>::default()],
     ..Workload::new(
         "election",
         mutants::LEADERS,
@@ -38,7 +37,10 @@ async fn round(worker: &mut Worker) {
     worker.think_up_to(&[100_000]).await;
     let name = worker.rng.index(worker.plan.names);
     if worker.has(Fault::Force) && worker.rng.chance(100) {
-        return forbid(worker, name).await;
+        // The work of the present leader has its grace then, and nobody else may lead before that
+        // is over.
+        let force = election(worker, name).force_release().after_lease();
+        return worker.forces(name, force, identity).await;
     }
     let shift = Shift::draw(worker, name);
     let election = election(worker, name);
@@ -50,17 +52,6 @@ async fn round(worker: &mut Worker) {
         Some(lead.await)
     };
     worker.say(|| format!("has led {}: {led:?}", label(name)));
-}
-
-/// Forbids the renewal of the present term. The work of its leader has its grace then, and nobody
-/// else may lead before that is over.
-async fn forbid(worker: &mut Worker, name: usize) {
-    let force = election(worker, name).force_release().after_lease();
-    worker.inject(Fault::Force, || {
-        format!("forbids the renewal of {}", label(name))
-    });
-    let forced = worker.briefly("force_release", force.into_future()).await;
-    worker.say(|| format!("has forbidden {}: {forced:?}", label(name)));
 }
 
 /// Leads once, which every worker must be able to do once all is healed.

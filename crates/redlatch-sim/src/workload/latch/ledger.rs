@@ -58,37 +58,28 @@ pub(super) struct Ledger {
 
 impl Checker for Ledger {
     fn note(&mut self, event: &Event<'_>, view: &View, record: &mut Record) {
-        let broken = match (event.deed::<Deed>(), *event) {
-            (Some((proc, name, &deed)), _) => {
-                record.tally.grants += u64::from(matches!(deed, Deed::Passes { .. }));
-                self.did(proc, name, deed, view)
-            }
-            (
-                _,
-                Event::Ran {
-                    proc, ran, clock, ..
-                },
-            ) => self.ran(proc, ran, (view.now, clock)),
-            (_, Event::Over) => {
+        if let Some((proc, name, &deed)) = event.deed::<Deed>() {
+            record.tally.grants += u64::from(matches!(deed, Deed::Passes { .. }));
+            return record.judge(self.did(proc, name, deed, view));
+        }
+        match *event {
+            Event::Ran {
+                proc, ran, clock, ..
+            } => record.judge(self.ran(proc, ran, (view.now, clock))),
+            Event::Over => {
                 if let Some(history) = &record.history {
                     self.tell(history);
                 }
-                None
             }
-            (_, Event::Copied { copy }) => {
+            Event::Copied { copy } => {
                 self.copies.insert(copy, self.latches.clone());
                 if self.copies.len() > COPIES {
                     self.copies.pop_first();
                 }
-                None
             }
-            (_, Event::Forgot { copy }) => {
-                self.forget(copy, view.now);
-                None
-            }
-            _ => None,
-        };
-        record.judge(broken);
+            Event::Forgot { copy } => self.forget(copy, view.now),
+            _ => {}
+        }
     }
 }
 

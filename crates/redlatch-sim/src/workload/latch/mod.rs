@@ -5,11 +5,14 @@ mod ledger;
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join;
-use redlatch_core::{Backoff, Client, Error, ErrorKind, WaitStrategy, runtime::BoxFuture};
+use redlatch_core::{Client, Error, ErrorKind, WaitStrategy, runtime::BoxFuture};
 use redlatch_latch::CountDownLatch;
 
 use self::ledger::{Deed, Ledger};
-use super::{Life, Work, Worker, Workload, mutants, terms::ms};
+use super::{
+    Life, Work, Worker, Workload, mutants,
+    terms::{draw_strategy, ms},
+};
 use crate::{
     names::label,
     record::{Outcome, Step},
@@ -18,9 +21,6 @@ use crate::{
 /// The countdown latch, as a workload.
 pub(super) static KIND: Workload = Workload {
     prepare,
-    holders: |_, _| Vec::new(),
-    // The ids in a latch are those of remembered operations.
-    waiters: |_| Vec::new(),
     // A latch lives for the requested time, and the remains of a deleted one for the retention.
     // Rounding adds up to one ms.
     lives: |_, plan| Some(MILLIS.max(plan.retention + 5_200) + 200 + plan.beyond()),
@@ -110,18 +110,15 @@ async fn open(worker: &Worker, name: usize, latch: &CountDownLatch) {
 async fn set(worker: &mut Worker, name: usize) {
     let count = u32::try_from(worker.rng.between(0, 5)).unwrap_or(1);
     let setting = latch(worker, name).try_set_count(count).ttl(TTL);
-    let limit = worker.patience();
-    let setting = setting.into_future();
-    let set = worker.calls(&[name], "try_set_count", limit, setting).await;
-    worker.say(|| format!("sets {} to {count}: {set:?}", label(name)));
+    let (what, limit) = (format!("try_set_count({count})"), worker.patience());
+    worker.does(name, &what, limit, setting.into_future()).await;
 }
 
 async fn delete(worker: &mut Worker, name: usize) {
     let latch = latch(worker, name);
     let deleting: Calling = Box::pin(async move { latch.delete().await });
     let limit = worker.patience();
-    let deleted = worker.calls(&[name], "delete", limit, deleting).await;
-    worker.say(|| format!("deletes {}: {deleted:?}", label(name)));
+    worker.does(name, "delete", limit, deleting).await;
 }
 
 async fn count(worker: &mut Worker, name: usize) {
@@ -129,38 +126,32 @@ async fn count(worker: &mut Worker, name: usize) {
     let latch = latch(worker, name);
     let mut down = Counting::begin(worker, name, n);
     let counting: Calling = Box::pin(async move { latch.count_down(n).await.map(|_| true) });
-    let limit = worker.patience();
-    let counted = worker.calls(&[name], "count_down", limit, counting).await;
+    let (what, limit) = (format!("count_down({n})"), worker.patience());
+    let counted = worker.does(name, &what, limit, counting).await;
     down.ended(counted.as_ref());
-    worker.say(|| format!("counts {} down by {n}: {counted:?}", label(name)));
 }
 
 /// Makes a call that waits, and that may count down. Reports its end to the ledger.
 async fn wait(worker: &mut Worker, name: usize, way: Way) {
-    let (strategy, prompt) = strategy(worker);
+    let strategy = draw_strategy(worker);
+    // Messages end the wait.
+    let prompt = matches!(strategy, WaitStrategy::Notify);
     let latch = latch(worker, name);
     let mut down = None;
-    let (limit, waiting): (u64, Calling) = match way {
-        Way::Wait => {
-            let waiting = latch.wait().strategy(strategy);
-            (u64::MAX, opened(waiting.into_future()))
-        }
+    let (limit, waiting) = match way {
+        Way::Wait => (u64::MAX, opened(latch.wait().strategy(strategy))),
         Way::WaitFor => {
-            let millis = match worker.rng.below(4) {
-                0 => 0,
-                _ => worker.rng.between(1, 4_000),
+            let wait = match worker.rng.below(4) {
+                0 => Duration::ZERO,
+                _ => ms(worker.rng.between(1, 4_000)),
             };
-            let limit = match millis {
-                0 => worker.patience(),
-                millis => millis * 1_000 + 10_000,
-            };
-            let waiting = latch.wait_for(ms(millis)).strategy(strategy);
-            (limit, waiting.into_future())
+            let waiting = latch.wait_for(wait).strategy(strategy);
+            (worker.limit(wait), waiting.into_future())
         }
         Way::CountDownAndWait => {
             down = Some(Counting::begin(worker, name, 1));
             let waiting = latch.count_down_and_wait(1).strategy(strategy);
-            (u64::MAX, opened(waiting.into_future()))
+            (u64::MAX, opened(waiting))
         }
     };
     worker.say(|| format!("begins {way:?} of {}", label(name)));
@@ -176,7 +167,8 @@ async fn wait(worker: &mut Worker, name: usize, way: Way) {
 }
 
 /// Returns a wait that ends only as the latch opens.
-fn opened(waiting: BoxFuture<Result<(), Error>>) -> Calling {
+fn opened(waiting: impl IntoFuture<IntoFuture = BoxFuture<Result<(), Error>>>) -> Calling {
+    let waiting = waiting.into_future();
     Box::pin(async move { waiting.await.map(|()| true) })
 }
 
@@ -251,15 +243,6 @@ fn note_wait(
     };
     worker.did(name, &deed);
     matches!(waited, Ok(true))
-}
-
-/// Draws how to wait, and tells whether messages end the wait.
-fn strategy(worker: &mut Worker) -> (WaitStrategy, bool) {
-    if worker.rng.chance(80) {
-        let poll = WaitStrategy::Poll(Backoff::exponential(ms(5), ms(200)));
-        return (poll, false);
-    }
-    (WaitStrategy::Notify, true)
 }
 
 fn latch(worker: &Worker, name: usize) -> CountDownLatch {

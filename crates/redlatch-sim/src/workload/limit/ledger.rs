@@ -23,7 +23,7 @@ pub(super) enum Deed {
 /// Compares all runs of the scripts with the promises.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    names: Vec<Limit>,
+    names: BTreeMap<usize, Limit>,
     /// The calls and passes of each process for each name.
     counts: BTreeMap<(ProcId, usize), (u64, u64)>,
     /// Whether the server has lost state. An attempt may pass once more then.
@@ -62,45 +62,34 @@ enum What {
 
 impl Checker for Ledger {
     fn note(&mut self, event: &Event<'_>, view: &View, record: &mut Record) {
-        let broken = match (event.deed::<Deed>(), *event) {
-            (Some((proc, name, Deed::Asks)), _) => {
-                self.counts.entry((proc, name)).or_default().0 += 1;
-                None
-            }
-            (Some((proc, name, &Deed::Passes { at })), _) => {
+        match event.deed::<Deed>() {
+            Some((proc, name, Deed::Asks)) => self.counts.entry((proc, name)).or_default().0 += 1,
+            Some((proc, name, &Deed::Passes { at })) => {
                 record.tally.grants += 1;
-                self.names[name].used(name, (proc, at), view.now)
+                let limit = self.names.entry(name).or_default();
+                record.judge(limit.used(name, (proc, at), view.now));
             }
-            (
-                _,
-                Event::Ran {
-                    proc, ran, clock, ..
-                },
-            ) => self.ran(proc, ran, (view.now, clock)),
-            (_, Event::Forgot { .. }) => {
+            None => {}
+        }
+        match *event {
+            Event::Ran {
+                proc, ran, clock, ..
+            } => record.judge(self.ran(proc, ran, (view.now, clock))),
+            Event::Forgot { .. } => {
                 self.forgot = true;
                 // What was taken ahead is forgotten, too, and passes besides the burst.
-                self.names.iter_mut().for_each(Limit::forget);
-                None
+                self.names.values_mut().for_each(Limit::forget);
             }
-            _ => None,
-        };
-        record.judge(broken);
+            _ => {}
+        }
     }
 }
 
 impl Ledger {
-    pub(super) fn new(names: usize) -> Self {
-        Self {
-            names: (0..names).map(|_| Limit::default()).collect(),
-            ..Self::default()
-        }
-    }
-
     /// Handles a script that the server has run at `now`, and at `clock` of its own clock.
     fn ran(&mut self, proc: ProcId, ran: &Ran<'_>, (now, clock): (u64, u64)) -> Broken {
         let name = ran.name()?;
-        let limit = &mut self.names[name];
+        let limit = self.names.entry(name).or_default();
         let broken = |what: String| Some(("P5", format!("{}: {what}", label(name))));
         match (ran.source.name, ran.verdict()) {
             ("limit/settle", "settled") => {

@@ -10,16 +10,13 @@ use redlatch_limit::{Admission, Pass, RateLimiter};
 
 use self::ledger::{Deed, Ledger};
 use super::{Worker, Workload, mutants, terms::ms};
-use crate::names::label;
+use crate::{names::label, runtime::micros};
 
 /// The rate limiter, as a workload.
 pub(super) static KIND: Workload = Workload {
-    holders: |_, _| Vec::new(),
-    // The ids in a limiter are those of remembered attempts.
-    waiters: |_| Vec::new(),
     // Attempts are remembered for 30 s, and debts are shorter.
     lives: |_, plan| Some(60_000 + plan.beyond()),
-    checkers: |names| vec![Box::new(Ledger::new(names))],
+    checkers: |_| vec![Box::<Ledger>::default()],
     ..Workload::new(
         "limit",
         mutants::LIMITS,
@@ -95,8 +92,7 @@ fn tries(worker: &mut Worker, name: usize, limiter: RateLimiter) -> Calling {
 /// Makes a call, and reports its pass.
 async fn calls(worker: &mut Worker, name: usize, limit: u64, call: Calling) -> Option<Pass> {
     asks(worker, name);
-    let got = worker.calls(&[name], "limit", limit, call).await;
-    worker.say(|| format!("has asked for {}: {got:?}", label(name)));
+    let got = worker.does(name, "limit", limit, call).await;
     let pass = got?.ok()??;
     passed(worker, name, &pass);
     Some(pass)
@@ -107,17 +103,14 @@ async fn reserve(worker: &mut Worker, name: usize, limiter: RateLimiter, cost: u
     asks(worker, name);
     let limit = worker.patience();
     let call = Box::pin(async move { limiter.reserve(cost).await });
-    let got = worker.calls(&[name], "reserve", limit, call).await;
-    worker.say(|| format!("has reserved {}: {got:?}", label(name)));
+    let got = worker.does(name, "reserve", limit, call).await;
     let Some(Ok((pass, wait))) = got else {
         return;
     };
     if worker.rng.chance(500) {
         return settle(worker, name, pass).await;
     }
-    worker
-        .sleep(u64::try_from(wait.as_micros()).unwrap_or(0))
-        .await;
+    worker.sleep(micros(wait)).await;
     passed(worker, name, &pass);
 }
 
@@ -129,9 +122,8 @@ async fn settle(worker: &mut Worker, name: usize, pass: Pass) {
         _ => worker.rng.between(0, pass.cost()),
     };
     let limit = worker.patience();
-    let settling = Box::pin(pass.settle(actual));
-    let settled = worker.calls(&[name], "settle", limit, settling).await;
-    worker.say(|| format!("settles {} to {actual}: {settled:?}", label(name)));
+    let (what, settling) = (format!("settle({actual})"), Box::pin(pass.settle(actual)));
+    worker.does(name, &what, limit, settling).await;
 }
 
 fn asks(worker: &Worker, name: usize) {
@@ -140,7 +132,7 @@ fn asks(worker: &Worker, name: usize) {
 
 fn passed(worker: &Worker, name: usize, pass: &Pass) {
     let at = pass.counts_at().duration_since(SystemTime::UNIX_EPOCH);
-    let at = at.map_or(0, |at| u64::try_from(at.as_micros()).unwrap_or(0));
+    let at = at.map_or(0, micros);
     worker.did(name, &Deed::Passes { at });
 }
 

@@ -44,20 +44,11 @@ struct Job {
 }
 
 /// Compares what the server records, and what workers do, with the promises.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Ledger {
-    jobs: Vec<Job>,
+    jobs: BTreeMap<usize, Job>,
     /// Whether the server has lost acknowledged state.
     forgot: bool,
-}
-
-impl Ledger {
-    pub(super) fn new(names: usize) -> Self {
-        Self {
-            jobs: (0..names).map(|_| Job::default()).collect(),
-            forgot: false,
-        }
-    }
 }
 
 impl Checker for Ledger {
@@ -67,9 +58,10 @@ impl Checker for Ledger {
                 let what = format!("a run of {} is lost without a fault", label(name));
                 record.violate("P4", what);
             }
-            self.jobs[name].did(name, deed)
+            self.jobs.entry(name).or_default().did(name, deed)
         } else if let Event::Ran { ran, .. } = *event {
-            ran.name().and_then(|name| self.jobs[name].ran(name, ran))
+            let job = |name| self.jobs.entry(name).or_default().ran(name, ran);
+            ran.name().and_then(job)
         } else {
             self.forgot |= matches!(event, Event::Forgot { .. });
             None

@@ -5,21 +5,20 @@ mod ledger;
 
 use std::{sync::Arc, time::Duration};
 
-use redlatch_core::{Error, ErrorKind, runtime::BoxFuture};
+use redlatch_core::{Error, runtime::BoxFuture};
 use redlatch_once::{Job, JobRun, Once, Slot};
-use tokio::select;
 
 use self::ledger::{Deed, Ledger};
 use super::{
     Life, Worker, Workload, mutants,
-    work::{self, AtWork},
+    work::{AtWork, Works},
 };
-use crate::{faults::Fault, names::label};
+use crate::{faults::Fault, names::label, runtime::micros};
 
 /// Jobs that run once per slot, as a workload.
 pub(super) static KIND: Workload = Workload {
     lives: |_, plan| Some(RECORDS + plan.lease * 2 + plan.retention + plan.beyond()),
-    checkers: |names| vec![work::checker(names), Box::new(Ledger::new(names))],
+    checkers: |_| vec![Box::<Works>::default(), Box::<Ledger>::default()],
     ..Workload::new(
         "once",
         mutants::JOBS,
@@ -73,30 +72,18 @@ async fn round(worker: &mut Worker) {
         .map(|_| worker.draw_work())
         .collect();
     let calling = calling(&worker.life, job, name, pauses, fails);
-    let ran = called(worker, name, calling).await;
-    worker.say(|| format!("has asked for {}: {ran:?}", label(name)));
-    leaves_no_claim(worker, name).await;
-}
-
-/// Checks P10: once undo and release are answered, the only worker of a client has no claim. It
-/// checks in some cases only, because the check has to wait.
-async fn leaves_no_claim(worker: &mut Worker, name: usize) {
-    if worker.plan.workers != 1 || worker.rng.chance(500) {
-        return;
+    // The claim of a slot, the work, and a release.
+    let limit = worker.patience() * 2 + micros(MAX_RUN);
+    match worker.does(name, "run", limit, calling).await {
+        Some(Ok(Once::Ran(slot))) => worker.did(name, &Deed::Ran(slot)),
+        Some(Ok(Once::Lost(_))) => worker.did(name, &Deed::Lost),
+        _ => {}
     }
-    select! {
-        biased;
-        () = worker.client.settled() => {}
-        () = worker.healed() => return,
-    }
-    let client = format!("{}:", worker.client.id().as_str());
-    let holders = worker.holders(name);
-    if let Some(owner) = holders.iter().find(|owner| owner.starts_with(&client)) {
-        let what = format!(
-            "{owner} claims {} though all calls of its client are over and answered",
-            label(name)
-        );
-        worker.watch.violate("P10", what);
+    // The only worker of a client has no claim.
+    if worker.plan.workers == 1 {
+        let client = format!("{}:", worker.client.id().as_str());
+        let is_over = |owner: &str| owner.starts_with(&client);
+        worker.leaves_nothing(name, 500, is_over).await;
     }
 }
 
@@ -115,26 +102,6 @@ async fn reset(worker: &mut Worker, name: usize) {
     worker.inject(Fault::Force, || {
         format!("resets {}: {reset:?}", label(name))
     });
-}
-
-/// Checks P11, and P10 by dropping the call in some cases; returns `None` if it was dropped.
-async fn called(
-    worker: &mut Worker,
-    name: usize,
-    calling: Calling,
-) -> Option<Result<Once<Slot, &'static str>, Error>> {
-    // The claim of a slot, the work, and a release.
-    let limit = worker.patience() * 2 + u64::try_from(MAX_RUN.as_micros()).unwrap_or(0);
-    let ran = worker.calls(&[name], "run", limit, calling).await;
-    match &ran {
-        Some(Ok(Once::Ran(slot))) => worker.did(name, &Deed::Ran(slot.clone())),
-        Some(Ok(Once::Lost(_))) => worker.did(name, &Deed::Lost),
-        _ => {}
-    }
-    ran.filter(|ran| {
-        // A job that changes faster than its callers look is busy.
-        !matches!(ran, Err(error) if error.kind() == ErrorKind::TooManyAttempts)
-    })
 }
 
 /// Begins a call of a job. Its work pauses for these times in µs, and has an effect after each. In

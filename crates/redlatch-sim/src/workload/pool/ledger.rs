@@ -44,34 +44,31 @@ impl Pool {
         of_attempt.any(|(_, entry)| entry.until > now)
     }
 
-    /// Records a grant.
-    fn granted(&mut self, now: u64, ran: &Ran<'_>) -> Option<()> {
-        let (need, lease): (u64, u64) = (ran.arg(6).parse().ok()?, ran.arg(4).parse().ok()?);
-        let until = now + ran.number(5).unwrap_or(lease);
-        let attempt = ran.arg(5);
+    /// Records a grant, and tells whether it is a copy.
+    fn granted(&mut self, now: u64, ran: &Ran<'_>) -> bool {
+        let (attempt, number) = (ran.arg(5), |at| ran.arg(at).parse::<u64>().unwrap_or(0));
+        let until = now + ran.number(5).unwrap_or_else(|| number(4));
         let copy = self.has(attempt, now);
-        let holds = &mut self.holds;
-        let enter = |holds: &mut BTreeMap<_, Entry>, hold, permits| {
-            let entry = holds.entry(hold).or_insert(Entry { until, permits });
-            if entry.until <= now {
+        let holds: Vec<_> = match ran.arg(10).is_empty() {
+            true => vec![(attempt.to_owned(), number(6))],
+            false => (0..number(6))
+                .map(|at| (format!("{attempt}:{at}"), 1))
+                .collect(),
+        };
+        for (hold, permits) in holds {
+            let out = self.holds.get(&hold).is_some_and(|entry| entry.until > now);
+            // A copy repeats a grant of which some permits may have been released or have expired
+            // since.
+            if copy && !out {
+                continue;
+            }
+            let entry = self.holds.entry(hold).or_insert(Entry { until, permits });
+            if !out {
                 entry.permits = permits;
             }
             entry.until = entry.until.max(until);
-        };
-        if ran.arg(10).is_empty() {
-            enter(holds, attempt.to_owned(), need);
-        } else {
-            for at in 0..need {
-                let hold = format!("{attempt}:{at}");
-                // A copy repeats a grant of which some permits may have been released or have
-                // expired since.
-                let out = holds.get(&hold).is_some_and(|entry| entry.until > now);
-                if !copy || out {
-                    enter(holds, hold, 1);
-                }
-            }
         }
-        Some(())
+        copy
     }
 
     fn renewed(&mut self, now: u64, ran: &Ran<'_>) -> Option<()> {
@@ -80,15 +77,6 @@ impl Pool {
         let entry = self.holds.get_mut(ran.arg(5))?;
         entry.until = entry.until.max(until);
         Some(())
-    }
-
-    /// Forgets the holds that a withdrawal may have ended, since nobody stands behind them.
-    fn withdrawn(&mut self, ran: &Ran<'_>) {
-        let (channel, numbers) = ran.withdrawn(4).unwrap_or_default();
-        let client = channel.rsplit(':').next().unwrap_or_default();
-        for number in numbers {
-            self.holds.remove(&format!("{client}:{number}"));
-        }
     }
 
     fn released(&mut self, ran: &Ran<'_>) -> Option<()> {
@@ -117,7 +105,7 @@ impl Pool {
             let entry = Entry { until, permits };
             self.holds.insert(attempt.to_owned(), entry);
             let out = self.out(now);
-            let passed = self.queue.given(now, given, room(name, out));
+            let passed = self.queue.granted(now, attempt, room(name, out));
             judge((name, "given"), attempt, passed, out, record);
         }
     }
@@ -160,11 +148,10 @@ impl OfName for Pool {
         let attempt = ran.arg(5);
         match (ran.source.name, ran.verdict()) {
             ("pool/acquire", "granted") => {
-                let copy = self.has(attempt, now);
-                self.granted(now, ran);
+                let copy = self.granted(now, ran);
                 let out = self.out(now);
                 let room = if copy { u64::MAX } else { room(name, out) };
-                let passed = self.queue.granted(now, ran, room);
+                let passed = self.queue.granted(now, attempt, room);
                 judge((name, "granted"), attempt, passed, out, record);
             }
             ("pool/renew", "renewed") => drop(self.renewed(now, ran)),
@@ -174,7 +161,10 @@ impl OfName for Pool {
                 self.given(name, now, ran, record);
             }
             ("pool/withdraw", "struck") => {
-                self.withdrawn(ran);
+                // A withdrawal may have ended holds, since nobody stands behind them.
+                for attempt in ran.withdrawn(4) {
+                    self.holds.remove(&attempt);
+                }
                 self.queue.withdrawn(now, ran, 4);
                 self.given(name, now, ran, record);
             }

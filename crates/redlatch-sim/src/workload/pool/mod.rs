@@ -7,7 +7,7 @@ mod semaphore;
 use redlatch_embedded::engine::{Contents, KeyDump};
 
 use self::{ledger::Pool, semaphore::Units};
-use super::{Workload, members, mutants};
+use super::{Workload, mutants};
 use crate::{plan::Plan, scripts::Ran, watch::each};
 
 /// The semaphore, as a workload.
@@ -29,9 +29,8 @@ pub(super) static PERMITS: Workload = Workload {
 const fn pooled(kind: Workload) -> Workload {
     Workload {
         holders,
-        waiters,
         lives,
-        checkers: |names| vec![each::<Pool>(names)],
+        checkers: |_| vec![each::<Pool>()],
         ..kind
     }
 }
@@ -71,14 +70,6 @@ fn holders(key: &KeyDump, now: u64) -> Vec<String> {
         live.push(format!("nobody, of {counted} permits where {out} are out,"));
     }
     live
-}
-
-/// Returns the waiters. Other sorted sets list holds and finished operations.
-fn waiters(key: &KeyDump) -> Vec<String> {
-    if !key.key.ends_with(b":q") {
-        return Vec::new();
-    }
-    members(key)
 }
 
 /// Returns the lifetime of a key. A size stays until it is deleted, and so does the index; an

@@ -44,10 +44,7 @@ pub(super) async fn round(worker: &mut Worker) {
         }
         1 => {
             let future = semaphore.try_acquire_many_for(need, ms(wait)).lease(lease);
-            let limit = match wait {
-                0 => worker.patience(),
-                wait => wait * 1_000 + 10_000,
-            };
+            let limit = worker.limit(ms(wait));
             (Waits::Briefly, limit, future.into_future())
         }
         _ => {

@@ -10,8 +10,7 @@ use redlatch_rwlock::{ReadGuard, ReadWriteLock, UpgradableReadGuard, WriteGuard}
 
 use self::sides::{Freshness, Sides};
 use super::{
-    Acquiring, Guard, Releases, Terms, Work, Worker, Workload, lock, members, mutants,
-    terms::acquiring,
+    Acquiring, Guard, Releases, Terms, Work, Worker, Workload, lock, mutants, terms::acquiring,
 };
 use crate::{
     names::label,
@@ -21,12 +20,7 @@ use crate::{
 /// The read-write lock, as a workload.
 pub(super) static KIND: Workload = Workload {
     holders,
-    // Clients count as alive for a while after their last waiter, and the index of readers lags.
-    waiters: |key| match key.key.ends_with(b":q") || key.key.ends_with(b":r") {
-        true => members(key),
-        false => Vec::new(),
-    },
-    checkers: |names| vec![each::<Freshness>(names), each::<Sides>(names)],
+    checkers: |_| vec![each::<Freshness>(), each::<Sides>()],
     ..Workload::of::<Either>("rwlock", mutants::READ_WRITE)
 };
 
@@ -53,7 +47,7 @@ impl Guard for Either {
                 // A waiter that polls would make all later waiters wait for its next poll.
                 acquiring!(
                     terms, lock.$once(), |wait| lock.$bounded(wait), lock.$patient();
-                    .owner(&terms.owner).durability(terms.durability)
+                    .owner(&terms.owner).durability(worker.plan.durability)
                 )
             };
         }
@@ -72,7 +66,8 @@ impl Guard for Either {
             }
             wish => {
                 // A downgrade takes additional time, which a bounded call does not have.
-                let turns = wish == 9 && terms.how == Wait::Forever && stays(terms.durability);
+                let turns =
+                    wish == 9 && terms.how == Wait::Forever && stays(worker.plan.durability);
                 let write: Acquiring<WriteGuard> = begin!(write, try_write, try_write_for);
                 Box::pin(async move {
                     match write.await? {
@@ -93,7 +88,7 @@ impl Guard for Either {
         }
         let write: Acquiring<WriteGuard> = acquiring!(
             terms, look.try_upgrade(), |wait| look.try_upgrade_for(wait), look.upgrade();
-            .durability(terms.durability)
+            .durability(worker.plan.durability)
         );
         Some(Box::pin(async move { Ok(write.await?.map(Self::Write)) }))
     }

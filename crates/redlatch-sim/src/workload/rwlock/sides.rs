@@ -181,10 +181,7 @@ impl Sides {
                 }
             }
             ("rwlock/withdraw", _) => {
-                let (channel, numbers) = ran.withdrawn(3).unwrap_or_default();
-                let client = channel.rsplit(':').next().unwrap_or_default();
-                for number in numbers {
-                    let attempt = format!("{client}:{number}");
+                for attempt in ran.withdrawn(3) {
                     self.leave(&attempt);
                     if self.given.take_if(|given| *given == attempt).is_some() {
                         self.ends(now);

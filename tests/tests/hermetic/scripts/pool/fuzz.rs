@@ -46,33 +46,25 @@ fn faults_in_the_script_are_noticed() {
     }
 }
 
-/// What an acquisition is for. The client knows to hold so many of the permits.
-#[derive(Clone, Debug)]
-struct What {
-    ask: Ask,
-    /// Whether a copy may have registered a waiter.
-    registered: bool,
-}
-
 /// A change: the operation, until when it may act, and the verb with its number.
 type Change = (String, u64, &'static str, i64);
 
-/// One pool.
+/// One pool. A client knows how many permits an attempt holds.
 #[derive(Default)]
 struct Counted {
     pool: Pool,
 }
 
 impl Kind for Counted {
-    type What = What;
+    type What = Ask;
     type Other = Change;
 
-    fn draw(rng: &mut Rng, what: &mut What) {
-        what.ask.register = (rng.u8(..4) > 0).then_some(5_000);
-        what.registered |= what.ask.register.is_some();
+    fn draw(rng: &mut Rng, ask: &mut Ask) {
+        ask.register = (rng.u8(..4) > 0).then_some(5_000);
+        ask.registered |= ask.register.is_some();
     }
 
-    fn act(world: &mut World<Self>, request: Request<What, Change>) {
+    fn act(world: &mut World<Self>, request: Request<Ask, Change>) {
         match request {
             Request::Ask(attempt, by) => world.acquire(&attempt, by),
             Request::Renew(attempt, by, lease) => world.renewal(&attempt, by, lease),
@@ -130,14 +122,11 @@ impl World<Counted> {
         let lease = [50, 400, 2_000, 9_000][self.rng.usize(..4)];
         let ask = Ask::new(Of::Permits, &self.bed, client, n).lease(lease);
         let ask = ask.need([1, 1, 2, 5][self.rng.usize(..4)]);
-        let what = What {
-            ask: match self.rng.u8(..3) {
-                0 => ask.waiting(),
-                _ => ask.ordered(),
-            },
-            registered: false,
+        let ask = match self.rng.u8(..3) {
+            0 => ask.waiting(),
+            _ => ask.ordered(),
         };
-        self.begin(what.ask.attempt.clone(), what);
+        self.begin(ask.attempt.clone(), ask);
     }
 
     /// Gives some of a hold's permits back, or up for good.
@@ -147,9 +136,9 @@ impl World<Counted> {
             let attempt = &mut self.attempts[at];
             let left = attempt.held.unwrap() - 1;
             attempt.held = Some(left);
-            attempt.what.ask.forgotten += u64::from(forgets);
+            attempt.what.forgotten += u64::from(forgets);
             let mut part = attempt.clone();
-            part.what.ask.left = left;
+            part.what.left = left;
             self.dispatch_repeatedly(Request::Release(part, None));
         }
     }
@@ -168,9 +157,9 @@ impl World<Counted> {
         self.dispatch_repeatedly(Request::Other(change));
     }
 
-    fn acquire(&mut self, attempt: &Attempt<What>, by: u64) {
+    fn acquire(&mut self, attempt: &Attempt<Ask>, by: u64) {
         let (now, mut queue) = (self.bed.millis(), self.queue());
-        let mut ask = attempt.what.ask.clone();
+        let mut ask = attempt.what.clone();
         ask.by = by;
         match ask.register {
             // A copy that does not wait has a place perhaps, and cannot say so.
@@ -254,17 +243,17 @@ impl World<Counted> {
         }
     }
 
-    fn renewal(&mut self, attempt: &Attempt<What>, by: u64, lease: u64) {
-        let call = attempt.what.ask.renew(by, lease, &[0]);
+    fn renewal(&mut self, attempt: &Attempt<Ask>, by: u64, lease: u64) {
+        let call = attempt.what.renew(by, lease, &[0]);
         self.check_renewal(&call, by, |kind, now| {
             vec![kind.pool.renew(now, &attempt.id, now + lease), ""]
         });
     }
 
-    fn release(&mut self, attempt: &Attempt<What>, void: Option<u64>) {
-        let What { ask, registered } = &attempt.what;
+    fn release(&mut self, attempt: &Attempt<Ask>, void: Option<u64>) {
+        let ask = &attempt.what;
         let (now, mut queue) = (self.bed.millis(), self.queue());
-        let waiter = match *registered && ask.left == 0 {
+        let waiter = match ask.registered && ask.left == 0 {
             true => ask.address.as_str(),
             false => "",
         };

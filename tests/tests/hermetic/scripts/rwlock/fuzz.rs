@@ -42,8 +42,6 @@ const OWNERS: [&str; 4] = ["a:1", "a:2", "b:1", "b:2"];
 #[derive(Clone, Debug)]
 struct What {
     ask: Ask,
-    /// Whether a copy may have registered a waiter.
-    registered: bool,
     /// The write attempt that it turns into a read, its token, and how long its copies may act.
     write: Option<(String, u64, Option<u64>)>,
 }
@@ -74,7 +72,7 @@ impl Kind for ReadWrite {
 
     fn draw(rng: &mut Rng, what: &mut What) {
         what.ask.register = (rng.u8(..4) > 0).then(|| rng.u64(100..=5_000));
-        what.registered |= what.ask.register.is_some();
+        what.ask.registered |= what.ask.register.is_some();
     }
 
     fn act(world: &mut World<Self>, request: Request<What, Force>) {
@@ -175,7 +173,6 @@ impl World<ReadWrite> {
                 Of::Write if self.rng.bool() => ask.ordered(),
                 _ => ask.waiting(),
             },
-            registered: false,
             write,
         };
         self.begin(what.ask.attempt.clone(), what);
@@ -328,11 +325,9 @@ impl World<ReadWrite> {
     }
 
     fn release(&mut self, attempt: &Attempt, void: Option<u64>, waiting: &Waiting) -> Vec<String> {
-        let What {
-            ask, registered, ..
-        } = &attempt.what;
+        let ask = &attempt.what.ask;
         let id = attempt.held.unwrap_or_default();
-        let member = if *registered { &*ask.address } else { "" };
+        let member = if ask.registered { &*ask.address } else { "" };
         let answer = self.ask(&ask.release(&[id], void, member));
         let now = self.bed.millis();
         let (verdict, left) = self.kind.lock.release(now, ask, void, attempt.held);

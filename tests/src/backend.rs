@@ -400,3 +400,10 @@ pub async fn assert_tables_empty(client: &Client) {
     client.settled().await;
     assert_eq!(client.tables(), redlatch::Tables::default());
 }
+
+/// Checks that the tables of all are empty once their releases are answered.
+pub async fn assert_all_empty<'a>(clients: impl IntoIterator<Item = &'a Client>) {
+    for client in clients {
+        assert_tables_empty(client).await;
+    }
+}

@@ -135,7 +135,7 @@ pub(crate) fn lanes(
     depth: Depth,
 ) -> Vec<Vec<Run>> {
     let (all, chosen) = (servers::list(found), servers::list(chosen));
-    let cores = thread::available_parallelism().map_or(2, NonZero::get);
+    let cores = cores();
     let prepared = |mut run: Run| {
         // What only some servers have is tested on each that has it.
         run.command.env("REDLATCH_ALL_SERVERS", &all);
@@ -160,6 +160,11 @@ pub(crate) fn lanes(
     }
     waiting.sort_by_key(|(place, _)| *place);
     vec![computing, waiting.into_iter().map(|(_, run)| run).collect()]
+}
+
+/// Returns the number of processors.
+pub(crate) fn cores() -> usize {
+    thread::available_parallelism().map_or(2, NonZero::get)
 }
 
 /// Returns the run of the examples in the documentation.

@@ -72,9 +72,7 @@ async fn commands_per_acquisition_stay_flat_as_waiters_grow(backend: Emptied<'_>
             assert!(each <= most, "{kind}: {each} with {waiters} waiters");
         }
     }
-    for client in &clients {
-        assert_tables_empty(client).await;
-    }
+    assert_all_empty(&clients).await;
 }
 
 /// The kinds on one server: those of these names, or all.

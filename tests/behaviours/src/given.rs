@@ -45,9 +45,7 @@ macro_rules! behaves {
                 let mut ground = Ground { servers, clients };
                 $(let $argument = <$given as Given<'a, S>>::given(&mut ground).await;)+
                 self($($argument),+).await;
-                for client in &ground.clients {
-                    assert_tables_empty(client).await;
-                }
+                assert_all_empty(&ground.clients).await;
                 $(<$given as Given<'a, S>>::left(&ground).await;)+
                 ground
             }

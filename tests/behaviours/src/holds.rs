@@ -1,10 +1,7 @@
 //! Holds of all kinds, for a lease.
 
 use futures_util::future::BoxFuture;
-use redlatch::{
-    AnyGuard,
-    compat::{Redisson, SetNx},
-};
+use redlatch::compat::{Redisson, SetNx};
 
 use crate::prelude::*;
 

@@ -3,7 +3,6 @@
 use std::task::Poll;
 
 use futures_util::future::join;
-use redlatch::LockGuard;
 
 use crate::{
     prelude::*,

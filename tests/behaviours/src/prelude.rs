@@ -1,31 +1,33 @@
 //! What most tests use.
 
-pub use std::time::Duration;
-pub(crate) use std::{
+pub use std::{
     sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     },
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-pub(crate) use futures_util::future::{join_all, try_join_all};
-pub use redlatch::Client;
-pub(crate) use redlatch::{
-    Election, Error, ErrorKind, HoldState, Lock, Lockable, LossCause, MultiLock, Released, Term,
+pub use futures_util::future::{join_all, try_join_all};
+pub use redlatch::{
+    AnyGuard, Backoff, Client, Durability, Election, Error, ErrorKind, HoldState, Lock, LockGuard,
+    Lockable, LossCause, MultiLock, Released, Term, WaitStrategy,
     once::{Job, JobRun, Once},
 };
 pub use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    wait::{GENEROUS, eventually, wait_for},
+    backend::{Backend, assert_all_empty, assert_tables_empty},
+    fixture::{MS, SECOND, key},
+    proxy::Proxy,
+    server::{Server, ServerBinary, ServerOptions},
+    wait::{GENEROUS, eventually, eventually_blocking, wait_for},
 };
-pub use tokio::time::Instant;
-pub(crate) use tokio::{sync::Notify, task::JoinHandle, time::timeout};
+pub use tokio::{
+    sync::Notify,
+    task::JoinHandle,
+    time::{Instant, sleep, timeout},
+};
 
 pub(crate) use crate::given::Emptied;
-
-pub const MS: Duration = Duration::from_millis(1);
-pub const SECOND: Duration = Duration::from_secs(1);
 
 /// Connects so many clients, one after the other.
 pub async fn clients<const N: usize>(backend: &Backend) -> [Client; N] {

@@ -67,7 +67,7 @@ impl Drop for Permit {
         let (permits, id) = (self.0.clone(), self.1.take().unwrap());
         tokio::spawn(async move {
             while permits.release(&id).await.is_err() {
-                tokio::time::sleep(Duration::from_millis(50)).await;
+                sleep(Duration::from_millis(50)).await;
             }
         });
     }

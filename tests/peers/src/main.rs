@@ -39,13 +39,10 @@ fn main() -> std::process::ExitCode {
         }
         "rslock" => runtime.block_on(rslock::serve(&args[1..])),
         "ours" => runtime.block_on(libraries::ours(&args[1..])),
-        "libraries" => libraries::Options::parse(&args[1..])
+        "libraries" => libraries::Options::parse(&args[1..], 10_000)
             .and_then(|options| runtime.block_on(libraries::all(&options))),
-        _ => {
-            let options = run::Options::parse(&args);
-            let ran = options.and_then(|options| run::all(&options));
-            ran.map_err(Into::into)
-        }
+        _ => libraries::Options::parse(&args, 300)
+            .and_then(|options| run::all(&options).map_err(Into::into)),
     };
     match result {
         Ok(()) => std::process::ExitCode::SUCCESS,

@@ -15,36 +15,7 @@ use redlatch_tests::{
     server::{Server, ServerBinary, ServerOptions},
 };
 
-use crate::{history::History, worker::now};
-
-/// What the command line says.
-#[derive(Debug)]
-pub(crate) struct Options {
-    python: String,
-    rounds: usize,
-}
-
-impl Options {
-    pub(crate) fn parse(args: &[String]) -> Result<Self, String> {
-        let mut options = Self {
-            python: String::new(),
-            rounds: 300,
-        };
-        for pair in args.chunks(2) {
-            match pair {
-                [name, value] if name == "--python" => options.python.clone_from(value),
-                [name, value] if name == "--rounds" => {
-                    options.rounds = value.parse().map_err(|_| format!("{value} is no number"))?;
-                }
-                other => return Err(format!("unknown argument {other:?}")),
-            }
-        }
-        if options.python.is_empty() {
-            return Err("--python names a Python with redis-py".to_owned());
-        }
-        Ok(options)
-    }
-}
+use crate::{history::History, libraries::Options, worker::now};
 
 /// The lease of all holds, in ms: the shortest one that is renewed.
 const LEASE: u64 = 1000;
@@ -63,11 +34,14 @@ const SILENCE: Duration = Duration::from_secs(60);
 
 /// Runs both kinds of locks on the first server of the test run.
 pub(crate) fn all(options: &Options) -> Result<(), String> {
+    if options.python.is_empty() {
+        return Err("--python names a Python with redis-py".to_owned());
+    }
     let binary = ServerBinary::all().into_iter().next();
     let binary = binary.ok_or("there is no server")?;
     for kind in ["plain", "fair"] {
         let server = Server::start(&binary, ServerOptions::default());
-        let history = Run::start(options, kind, &server.url()).run(options.rounds);
+        let history = Run::start(options, kind, &server.url()).run(options.rounds as usize);
         report(kind, &binary, history?)?;
     }
     Ok(())

@@ -1,11 +1,9 @@
 //! The note that the holder before has died reaches the next one who gets a guard, also past an
 //! acquisition that was granted and dropped.
 
-use std::{future::IntoFuture, mem};
+use std::mem;
 
-use redlatch_behaviours::prelude::*;
-
-use crate::{cancel::polled, ways::LOCKS};
+use crate::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn note_about_a_dead_holder_is_passed_on() {

@@ -2,23 +2,20 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-        mpsc,
-    },
+    sync::mpsc,
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use redlatch::{
-    ClientBuilder, ErrorKind, HoldState, Lockable, LossCause, Released,
+    ClientBuilder,
     blocking::{Client, Stop, Wait, WaitIter, work},
     embedded::{EmbeddedServer, EmbeddedTransport, Server, SteppedRuntime},
-    once::{JobOutcome, JobRun, Once},
+    once::JobOutcome,
     runtime::{Address, Login},
 };
-use redlatch_tests::wait::{GENEROUS, eventually_blocking};
+
+use crate::prelude::*;
 
 fn client(server: &Server) -> Client {
     Client::connect_with(server.builder()).unwrap()
@@ -182,12 +179,12 @@ fn work_of_a_job_may_use_the_client_and_may_panic() {
             stop.check()?;
             let inner = client.lock("inner").lock().wait()?;
             assert!(inner.token().as_u64() > 0 && run.attempt() == 1);
-            Ok::<_, redlatch::Error>(7)
+            Ok::<_, Error>(7)
         })
         .await
     });
     assert!(matches!(ran.wait().unwrap(), Once::Ran(7)));
-    let again = job.run(async |_| Ok::<_, redlatch::Error>(8));
+    let again = job.run(async |_| Ok::<_, Error>(8));
     assert!(matches!(again.wait().unwrap(), Once::Done(_)));
     let panicking = client.once("nightly").slot("2026-11-25");
     let work = async |_: &JobRun| -> Result<(), String> { panic!("of the work") };

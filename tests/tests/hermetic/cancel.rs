@@ -1,14 +1,16 @@
 //! Futures may be dropped at every await. The tests poll a future k times, drop it and look what is
 //! left, for all k (L2).
 
-use std::{future::Future, pin::Pin, task::Poll};
+use std::{pin::Pin, task::Poll};
 
-use futures_util::future::{join_all, select};
-use redlatch::{Backoff, Client, WaitStrategy};
-use redlatch_behaviours::{multi::Fleet, prelude::*};
+use futures_util::future::select;
+use redlatch_behaviours::multi::Fleet;
 use redlatch_tests::calls::{self, Call};
 
-use crate::ways::{Guard, WAYS, Wait, Way, within};
+use crate::{
+    prelude::*,
+    ways::{Guard, WAYS, Wait, Way},
+};
 
 /// What is polled.
 pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -56,7 +58,7 @@ pub(crate) fn release(guard: impl Into<Guard>) -> Task {
 fn uses(guard: Guard) -> Task {
     task(async move {
         guard.extend(60 * SECOND).await.unwrap();
-        let run = guard.run(tokio::time::sleep(3 * MS));
+        let run = guard.run(sleep(3 * MS));
         select(guard.lost(), std::pin::pin!(run)).await;
     })
 }
@@ -136,8 +138,7 @@ async fn dropped(
     }
     // What others do in the background ends, too.
     backend.pass(50 * MS).await;
-    assert_tables_empty(&client).await;
-    assert_tables_empty(&next).await;
+    assert_all_empty([&client, &next]).await;
     way.assert_nothing_left(&backend, &next).await;
     done
 }
@@ -193,7 +194,7 @@ async fn cancelled_lock_during_a_hand_over_leaves_nothing() {
     each_dropped_at_every_await(async |way, backend, client| {
         let others = held_by_another(way, backend).await;
         tokio::spawn(async move {
-            tokio::time::sleep(3 * MS).await;
+            sleep(3 * MS).await;
             others.await;
         });
         (lock(way, client, Wait::Forever, WaitStrategy::Notify), None)
@@ -244,14 +245,10 @@ async fn cancelled_calls_of_every_kind_are_in_nobodys_way() {
             let dropped = all(kind.calls(&clients).await);
             let done = polled(&fleet.0[0], dropped, polls).await.is_some();
             fleet.pass(20 * MS).await;
-            for client in &clients {
-                assert_tables_empty(client).await;
-            }
+            assert_all_empty(&clients).await;
             let again = async { all(kind.calls(&others).await).await };
             within(SECOND, (kind, polls), again).await;
-            for client in &others {
-                assert_tables_empty(client).await;
-            }
+            assert_all_empty(&others).await;
             done
         })
         .await;

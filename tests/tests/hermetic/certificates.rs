@@ -1,21 +1,16 @@
 //! Certificates that change.
 
-use std::{
-    collections::BTreeSet,
-    mem,
-    sync::{Arc, Mutex},
-};
+use std::{collections::BTreeSet, mem};
 
 use async_trait::async_trait;
 use redlatch::{
-    ClientBuilder, HoldState,
+    ClientBuilder,
     runtime::{Address, Dial, DialError, Dialed, TlsOptions, Transport},
 };
-use redlatch_behaviours::prelude::*;
 use redlatch_embedded::SteppedRuntime;
-use tokio::time::sleep;
 
 use super::deposed::Group;
+use crate::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn changed_certificates_reach_each_kind_of_connection() {

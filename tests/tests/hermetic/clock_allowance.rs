@@ -1,9 +1,9 @@
 //! Leases that are longer on the server than for their holders, by what is allowed for clocks of
 //! servers that take over from each other.
 
-use redlatch::{Client, LossCause, Owner};
-use redlatch_behaviours::prelude::*;
-use tokio::time::timeout;
+use redlatch::Owner;
+
+use crate::prelude::*;
 
 async fn allowing(backend: &Backend, allowance: Duration) -> Client {
     let builder = backend.builder().server_clock_allowance(allowance);
@@ -63,10 +63,10 @@ async fn a_writer_whose_read_was_lost_queues_once_the_server_has_ended_the_read(
         })
     };
     let first = write(a.owner());
-    tokio::time::sleep(20 * MS).await;
+    sleep(20 * MS).await;
     let second = write(look.owner().clone());
     assert_eq!(look.lost().await, LossCause::Expired);
-    tokio::time::sleep(9 * SECOND).await;
+    sleep(9 * SECOND).await;
     let waiting = backend.members("redlatch:{x}:q");
     assert_eq!(waiting, 2, "both are in the queue");
     reader.release().await.unwrap();

@@ -1,7 +1,8 @@
 //! Connecting while something is in the way for a moment.
 
 use redlatch::runtime::{Command, ServerError};
-use redlatch_behaviours::prelude::*;
+
+use crate::prelude::*;
 
 fn is_subscription(command: &Command) -> bool {
     command.args().next() == Some(b"SUBSCRIBE")

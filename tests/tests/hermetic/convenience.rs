@@ -4,16 +4,11 @@
 use std::{future::pending, mem, pin::pin};
 
 use futures_util::poll;
-use redlatch::{
-    AnyGuard, Client, Connection, ErrorKind, HoldState, Lasting, Lockable, LossCause, Token,
-};
-use redlatch_behaviours::{
-    holds::{self, Lease},
-    prelude::*,
-};
+use redlatch::{Connection, Lasting, Token};
+use redlatch_behaviours::holds::{self, Lease};
 use tokio::task::yield_now;
 
-use crate::ways::{LOCKS, within};
+use crate::prelude::*;
 
 fn lazy(backend: &Backend) -> Client {
     let builder = backend.builder().patience(SECOND);
@@ -43,7 +38,7 @@ async fn lazy_client_does_no_io_before_its_first_call() {
     let backend = Backend::embedded();
     let server = backend.embedded_server();
     let client = lazy(&backend);
-    tokio::time::sleep(Duration::from_secs(3600)).await;
+    sleep(Duration::from_secs(3600)).await;
     assert_eq!(client.health().connection, Connection::Idle);
     assert_eq!(client.health().last_answer, None);
     assert_eq!(server.connection_count(), 0);
@@ -56,7 +51,7 @@ async fn lazy_client_does_no_io_before_its_first_call() {
     let holders = other.lock("x").holders().await.unwrap();
     assert!(holders[0].metadata.is_some());
     let waiter = tokio::spawn(other.lock("x").lock().into_future());
-    tokio::time::sleep(500 * MS).await;
+    sleep(500 * MS).await;
     let before = client.now();
     guard.release().await.unwrap();
     waiter.await.unwrap().unwrap().release().await.unwrap();
@@ -80,7 +75,7 @@ async fn lazy_client_reports_the_missing_server_with_each_call() {
     assert!(client.now() - since >= 2 * SECOND, "since the first call");
     // The server comes up.
     backend.embedded_server().refuse_connections(false);
-    let held = tokio::time::timeout(10 * SECOND, async {
+    let held = timeout(10 * SECOND, async {
         loop {
             if let Ok(guard) = client.lock("x").lock().await {
                 return guard;
@@ -104,11 +99,11 @@ async fn health_tells_since_when_there_is_no_connection() {
     let server = backend.embedded_server();
     assert!(client.health().is_connected());
     let answered = client.health().last_answer.unwrap();
-    tokio::time::sleep(SECOND).await;
+    sleep(SECOND).await;
     server.refuse_connections(true);
     server.cut_connections();
     let cut = client.now();
-    tokio::time::sleep(SECOND).await;
+    sleep(SECOND).await;
     let health = client.health();
     let Connection::Reconnecting { since } = health.connection else {
         panic!("{health:?}")
@@ -116,7 +111,7 @@ async fn health_tells_since_when_there_is_no_connection() {
     assert!(since >= cut && since - cut < SECOND, "{:?}", since - cut);
     assert!(health.last_answer.unwrap() >= answered, "it is kept");
     server.refuse_connections(false);
-    tokio::time::sleep(10 * SECOND).await;
+    sleep(10 * SECOND).await;
     assert!(client.health().is_connected());
 }
 

@@ -1,23 +1,15 @@
 //! A network that doubles requests: copies that no client knows of come later, on another
 //! connection. They act on nothing that has ended.
 
-use std::future::IntoFuture;
-
-use redlatch::{
-    Backoff, Client, ErrorKind, Released, WaitStrategy, compat::SetNx, permits::PermitRelease,
-};
-use redlatch_behaviours::prelude::*;
-use redlatch_embedded::{
-    LostReply,
-    engine::{Contents, KeyDump},
-};
+use redlatch::{compat::SetNx, permits::PermitRelease};
+use redlatch_embedded::engine::{Contents, KeyDump};
 use redlatch_lua::{POOL, REENTRANT, Source};
 use redlatch_tests::copies::Copies;
 
 use crate::{
-    cancel::{held_by_another, lock, polled},
-    trouble::lose_reply,
-    ways::{LOCKS, WAYS, Wait, Way},
+    cancel::{held_by_another, lock},
+    prelude::*,
+    ways::{WAYS, Wait, Way},
 };
 
 /// Returns all keys, without the record of attempts that may not act, and without ends.
@@ -147,7 +139,7 @@ async fn copies_of_an_ended_entry_do_not_join_the_hold() {
         assert_eq!(outer.release().await.unwrap(), Released::Free, "{what}");
         copies.repeat();
         let again = make(&other, "x").lock().into_future();
-        let again = tokio::time::timeout(SECOND, again).await;
+        let again = timeout(SECOND, again).await;
         drop(again.expect(what).unwrap());
     }
 }

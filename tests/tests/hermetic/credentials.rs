@@ -1,25 +1,17 @@
 //! Credentials that change, and their provider.
 
-use std::{
-    future::pending,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-};
+use std::{future::pending, sync::atomic::Ordering::Relaxed};
 
 use redlatch::{
-    Client, ClientBuilder, Credentials, ErrorKind, HoldState,
+    ClientBuilder, Credentials,
     runtime::{Protocol, Purpose},
 };
-use redlatch_behaviours::prelude::*;
 use redlatch_tests::{
     fixture::{registered, waiting},
     gate::Gate,
 };
-use tokio::time::{sleep, timeout};
 
-use crate::ways::within;
+use crate::prelude::*;
 
 /// How long a token is valid.
 const VALID: Duration = Duration::from_secs(10);

@@ -1,22 +1,19 @@
 //! A master that was replaced while it was away, and comes back as a master that has forgotten
 //! everything.
 
-use std::{
-    future::pending,
-    sync::{Arc, Mutex},
-};
+use std::future::pending;
 
 use async_trait::async_trait;
 use redlatch::{
-    Client, ClientBuilder,
+    ClientBuilder,
     runtime::{
         Address, Command, Conn, Dial, DialError, DialErrorKind, Dialed, Outcome, Purpose,
         Transport, Value,
     },
 };
-use redlatch_behaviours::prelude::*;
 use redlatch_embedded::{EmbeddedTransport, SteppedRuntime};
-use tokio::time::sleep;
+
+use crate::prelude::*;
 
 /// Without the look behind a new connection, both have the lock in each round.
 #[tokio::test(start_paused = true)]

@@ -2,12 +2,9 @@
 
 use std::error::Error as _;
 
-use redlatch::{
-    Backoff, Client, Error,
-    ErrorKind::{self, *},
-    WaitStrategy,
-};
-use redlatch_behaviours::prelude::*;
+use redlatch::ErrorKind::{self, *};
+
+use crate::prelude::*;
 
 /// Checks what every message has in common, and that this one says all of `words`, between bars.
 /// Returns the error.

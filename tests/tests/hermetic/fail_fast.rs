@@ -1,17 +1,11 @@
 //! A client that refuses calls while the server is away.
 
-use std::{
-    future::{Future, IntoFuture},
-    pin::Pin,
-};
+use std::pin::Pin;
 
-use futures_util::future::join_all;
-use redlatch::{Client, ClientBuilder, Error, ErrorKind, permits::PermitRelease};
-use redlatch_behaviours::prelude::*;
-use redlatch_embedded::{EmbeddedServer, LostReply, calls};
-use tokio::time::sleep;
+use redlatch::{ClientBuilder, permits::PermitRelease};
+use redlatch_embedded::{EmbeddedServer, calls};
 
-use crate::{outages::Refusing, spawning::runtime_of};
+use crate::{outages::Refusing, prelude::*, spawning::runtime_of};
 
 const AFTER: Duration = Duration::from_secs(2);
 
@@ -85,7 +79,7 @@ async fn calls_are_refused_at_once_until_the_server_answers() {
     sleep(AFTER - MS).await;
     // The server has not been away for long enough.
     let lock = client.lock("early");
-    let early = tokio::time::timeout(MS / 2, lock.try_lock().into_future()).await;
+    let early = timeout(MS / 2, lock.try_lock().into_future()).await;
     assert!(early.is_err(), "{early:?}");
     sleep(SECOND).await;
     let start = Instant::now();

@@ -1,13 +1,12 @@
 //! The fence: lost replies, late copies and dropped calls. Each write is made once or not at all.
 
 use redlatch::{
-    Client, ErrorKind, Token,
+    Token,
     fence::{Fenced, FencedScript},
     runtime::Value,
 };
-use redlatch_behaviours::prelude::*;
 
-use crate::cancel::{after_each_poll, polled};
+use crate::prelude::*;
 
 fn token(number: u64) -> Token {
     Token::from_u64(number)

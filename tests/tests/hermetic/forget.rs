@@ -2,10 +2,9 @@
 
 use std::future::IntoFuture as _;
 
-use redlatch::{Client, ErrorKind, Forgotten, ObjectKind, Term, Token};
-use redlatch_behaviours::prelude::*;
+use redlatch::{Forgotten, ObjectKind, Token};
 
-use crate::ways::LOCKS;
+use crate::prelude::*;
 
 const NAME: &str = "orders:42";
 

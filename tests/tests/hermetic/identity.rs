@@ -4,25 +4,21 @@ use std::{
     collections::BTreeSet,
     env,
     fmt::Debug,
-    future::IntoFuture,
     io::{BufRead, BufReader, Write, stdin},
     pin::Pin,
     process::{Child, Command, Stdio},
-    sync::Arc,
-    time::Duration,
 };
 
 use fork::Fork;
-use futures_util::{FutureExt, future::join_all};
-use redlatch::{
-    Client, Error, ErrorKind, HoldState, LossCause,
-    blocking::{self, Wait, WaitIter, work},
-};
+use futures_util::FutureExt;
+use redlatch::blocking::{self, Wait, WaitIter, work};
 use redlatch_embedded::{EmbeddedServer, EmbeddedTransport, Listening};
-use redlatch_tests::wait::GENEROUS;
 use tokio::runtime::Runtime;
 
-use crate::runtime_end::{current_thread as runtime, served};
+use crate::{
+    prelude::*,
+    runtime_end::{current_thread as runtime, served},
+};
 
 const ROLE: &str = "REDLATCH_TEST_ROLE";
 const SERVER: &str = "REDLATCH_TEST_SERVER";
@@ -183,7 +179,7 @@ fn uses_after_fork(url: &str) {
             let message = client.lock("y").try_lock().await.unwrap_err().to_string();
             let own = format!("process {}", std::process::id());
             assert!(message.contains(&own), "{message}");
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            sleep(Duration::from_millis(50)).await;
         });
         println!("said refused");
         std::process::exit(0);
@@ -201,7 +197,7 @@ fn uses_after_fork(url: &str) {
 fn keeps_waiting<F: Future>(runtime: &Runtime, waiting: &mut Pin<Box<F>>) {
     for _ in 0..20 {
         let polled = runtime.block_on(async {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            sleep(Duration::from_millis(5)).await;
             waiting.as_mut().now_or_never()
         });
         assert!(polled.is_none());

@@ -1,11 +1,9 @@
 //! redlatch's own client over TCP to the embedded server, in real time.
 
-use std::{sync::Arc, time::Duration};
-
-use redlatch::{Client, ErrorKind, runtime::TokioRuntime};
+use redlatch::runtime::TokioRuntime;
 use redlatch_embedded::{EmbeddedServer, Listening};
-use redlatch_tests::wait::{GENEROUS, eventually};
-use tokio::time::{sleep, timeout};
+
+use crate::prelude::*;
 
 struct World {
     server: EmbeddedServer,

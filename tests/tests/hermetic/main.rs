@@ -33,6 +33,7 @@ mod operate;
 mod outages;
 mod permits;
 mod polling;
+mod prelude;
 mod refused;
 mod releases;
 mod renewal_connection;

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use metrics_exporter_prometheus::PrometheusBuilder;
-use redlatch::ErrorKind;
-use redlatch_behaviours::prelude::*;
+
+use crate::prelude::*;
 
 const DASHBOARD: &str = include_str!("../../../docs/book/src/operate/grafana.json");
 const RULES: &str = include_str!("../../../docs/book/src/operate/alerts.yaml");

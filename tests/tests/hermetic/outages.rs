@@ -1,21 +1,14 @@
 //! What is told of connections that cannot be made.
 
-use std::{
-    future::IntoFuture,
-    sync::{Arc, Mutex},
-};
-
 use async_trait::async_trait;
 use redlatch::runtime::{
     Command, Dial, DialError, DialErrorKind, Dialed, Purpose, ServerError, Transport,
 };
-use redlatch_behaviours::prelude::*;
 use redlatch_embedded::EmbeddedTransport;
-use tokio::time::sleep;
 use tracing::Level;
 use tracing_subscriber::fmt::format::FmtSpan;
 
-use crate::lock::observability::Log;
+use crate::{lock::observability::Log, prelude::*};
 
 #[tokio::test(start_paused = true)]
 async fn outage_is_logged_at_its_begin_every_ten_seconds_and_at_its_end() {

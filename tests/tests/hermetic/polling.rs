@@ -1,13 +1,10 @@
 //! Waiting by asking again and again: no kind opens a connection for messages or subscribes to
 //! anything, whichever of its calls waits.
 
-use std::future::IntoFuture;
-
-use futures_util::future::join_all;
-use redlatch::{Backoff, Lockable, RedLock, WaitStrategy};
-use redlatch_behaviours::prelude::*;
+use redlatch::RedLock;
 use redlatch_tests::calls::{self, Kind, Wait};
-use tokio::task::JoinHandle;
+
+use crate::prelude::*;
 
 /// What commands there are to hear messages.
 const LISTENING: [&str; 3] = ["SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE"];
@@ -24,7 +21,7 @@ async fn waits<T: Send + 'static>(
     free: impl AsyncFnOnce(),
 ) -> T {
     let call: JoinHandle<T> = tokio::spawn(call.into_future());
-    tokio::time::sleep(100 * MS).await;
+    sleep(100 * MS).await;
     assert!(!call.is_finished(), "it waits");
     free().await;
     call.await.unwrap()
@@ -66,9 +63,7 @@ async fn polling_waiters_of_every_kind_never_subscribe() {
                 outcome.unwrap_or_else(|error| panic!("{kind:?}, {what}: {error:?}"));
             }
         }
-        for client in &polling {
-            assert_tables_empty(client).await;
-        }
+        assert_all_empty(&polling).await;
         for backend in &backends {
             assert_nobody_listened(backend, *kind);
         }

@@ -1,25 +1,18 @@
 //! Requests that the server answers with an error: what may be left of them is undone, and nothing
 //! else is.
 
-use std::{
-    future::{Future, IntoFuture},
-    pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-};
+use std::{pin::Pin, sync::atomic::Ordering::Relaxed};
 
-use futures_util::{FutureExt, future::join_all};
+use futures_util::FutureExt;
 use redlatch::{
-    AnyGuard, Client, Error, ErrorKind, Released,
     compat::{Redisson, SetNx},
-    once::JobRun,
     runtime::{Command, ServerError},
 };
-use redlatch_behaviours::{prelude::*, releases::WAYS};
-use redlatch_embedded::{LostReply, calls};
+use redlatch_behaviours::releases::WAYS;
+use redlatch_embedded::calls;
 use redlatch_lua::REENTRANT;
+
+use crate::prelude::*;
 
 type Acquiring = Pin<Box<dyn Future<Output = Result<(), Error>>>>;
 
@@ -121,7 +114,7 @@ async fn acquisition_on_a_foreign_value_is_undone_once() {
             // Nothing is left that another client would wait for.
             backend.command(&["DEL", key]);
             let other = backend.client().await;
-            let acquired = tokio::time::timeout(MS, (way.acquire)(&other)).await;
+            let acquired = timeout(MS, (way.acquire)(&other)).await;
             acquired.expect(&what).expect(&what);
             assert_tables_empty(&other).await;
             if !["semaphore", "permits"].contains(&way.what) {

@@ -1,26 +1,21 @@
 //! Releases and undos in the background: what is refused for a while, and what asks behind them.
 
 use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::atomic::Ordering::Relaxed,
     task::{Context, Wake, Waker},
 };
 
-use futures_util::future::join_all;
 use redlatch::{
-    Client, Durability, ErrorKind, NodeOutcomes,
+    NodeOutcomes,
     runtime::{Command, ServerError},
 };
 use redlatch_behaviours::{
     multi::{Fleet, red_lock::red},
-    prelude::*,
     releases::{WAYS, guarded},
 };
-use redlatch_embedded::{LostReply, calls};
+use redlatch_embedded::calls;
 
-use crate::spawning::lingering_client;
+use crate::{prelude::*, spawning::lingering_client};
 
 /// Whoever had the right to ask has it again: nothing of the time between may last longer.
 #[tokio::test(start_paused = true)]
@@ -41,7 +36,7 @@ async fn releases_refused_for_half_a_second_are_sent_again() {
         // Its scripts alone are refused, so that those who wait go on waiting.
         refuse(&backend);
         drop(holder);
-        cancelled.iter().for_each(tokio::task::JoinHandle::abort);
+        cancelled.iter().for_each(JoinHandle::abort);
         backend.pass(500 * MS).await;
         server.clear_trouble();
 
@@ -53,11 +48,11 @@ async fn releases_refused_for_half_a_second_are_sent_again() {
             client.settled().await;
             other.settled().await;
         };
-        let served = tokio::time::timeout(3 * SECOND, served).await;
+        let served = timeout(3 * SECOND, served).await;
         assert!(served.is_ok(), "{}: somebody still waits", way.kind);
         // A permit with an id goes back by a task of its own.
         backend.pass(100 * MS).await;
-        let again = tokio::time::timeout(SECOND, (way.try_lock)(&other, "x"));
+        let again = timeout(SECOND, (way.try_lock)(&other, "x"));
         assert!(again.await.unwrap().unwrap().is_some(), "{}", way.kind);
     }
 }

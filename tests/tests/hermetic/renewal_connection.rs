@@ -1,7 +1,6 @@
 //! Renewals and the connection of their own.
 
-use redlatch::HoldState;
-use redlatch_behaviours::prelude::*;
+use crate::prelude::*;
 
 const LEASE: Duration = Duration::from_secs(3);
 

@@ -1,32 +1,20 @@
 //! Clients that outlive the tokio runtime they were made in, and clients with a background task
 //! that panics.
 
-use std::{
-    cell::RefCell,
-    future::IntoFuture,
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::{cell::RefCell, pin::pin};
 
 use redlatch::{
-    Client, Error, ErrorKind, HoldState, LossCause, Moment,
+    Moment,
     runtime::{Runtime as Outside, TokioRuntime},
 };
-use redlatch_behaviours::prelude::*;
 use redlatch_embedded::{EmbeddedServer, Listening};
 use redlatch_tests::{
     calls::{self, Call, Kind},
     saboteur::Saboteur,
 };
-use tokio::{
-    runtime::{Builder, Runtime},
-    time::timeout,
-};
+use tokio::runtime::{Builder, Runtime};
 
-use crate::{spawning::runtime_of, ways::within};
+use crate::{prelude::*, spawning::runtime_of};
 
 const WORDS: &str = "the tokio runtime in which this client was made has ended";
 

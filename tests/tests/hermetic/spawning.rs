@@ -1,16 +1,14 @@
 //! A client whose background tasks a test starts in its own way, and one that hands over what a
 //! drop would wait for.
 
-use std::{
-    fmt,
-    sync::{Arc, mpsc},
-};
+use std::{fmt, sync::mpsc};
 
 use redlatch::{
-    Client, Moment,
+    Moment,
     runtime::{BoxFuture, Runtime},
 };
-use redlatch_tests::backend::Backend;
+
+use crate::prelude::*;
 
 /// What a drop would wait for.
 type End = BoxFuture<()>;

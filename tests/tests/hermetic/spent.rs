@@ -1,14 +1,15 @@
 //! The record of attempts that may not act any more: what it costs, and how long it lasts.
 
-use futures_util::future::join_all;
-use redlatch_behaviours::{prelude::*, releases::WAYS};
+use redlatch_behaviours::releases::WAYS;
 use redlatch_embedded::engine::Model;
-use tokio::time::timeout;
 
-use crate::scripts::{
-    bed::{Bed, Call, key},
-    calls::{Ask, Of},
-    pool::calls::change,
+use crate::{
+    prelude::*,
+    scripts::{
+        bed::{Bed, Call, key},
+        calls::{Ask, Of},
+        pool::calls::change,
+    },
 };
 
 /// A server time that no test reaches, in ms.
@@ -221,9 +222,7 @@ async fn cancelled_waits_leave_one_short_record_of_each_client() {
             assert!(cancelled.is_err(), "{}", way.kind);
         }
         drop(held);
-        for client in &clients {
-            assert_tables_empty(client).await;
-        }
+        assert_all_empty(&clients).await;
         backend.pass(Duration::from_secs(30)).await;
         for key in backend.keys() {
             let fields = backend.hash(&key);

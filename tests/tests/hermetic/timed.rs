@@ -1,14 +1,14 @@
 //! Bounded waits for what another client keeps end with `None`, however far the server is. A
 //! request that the end cuts off leaves nothing.
 
-use std::{mem::forget, sync::Arc};
+use std::mem::forget;
 
-use futures_util::future::join_all;
-use redlatch::{Backoff, Client, Error, Lockable, MultiLock, WaitStrategy};
-use redlatch_behaviours::prelude::*;
 use redlatch_tests::slow::FarTransport;
 
-use crate::ways::{WAYS, Wait, Way};
+use crate::{
+    prelude::*,
+    ways::{WAYS, Wait, Way},
+};
 
 /// What is waited for.
 #[derive(Clone, Copy, Debug)]

@@ -1,11 +1,9 @@
 //! Trouble that embedded servers make, ordered in one line.
 
 use redlatch::runtime::ServerError;
-use redlatch_embedded::{
-    LostReply,
-    calls::{named, of_script},
-};
-use redlatch_tests::backend::Backend;
+use redlatch_embedded::calls::{named, of_script};
+
+use crate::prelude::*;
 
 /// Loses the reply to the next call of the script with this text.
 pub(crate) fn lose_reply(backend: &Backend, script: &str, how: LostReply) {

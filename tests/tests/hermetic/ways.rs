@@ -1,18 +1,16 @@
 //! The ways to hold a name, in one table: each lock or side of one, and permits that are acquired
 //! at once. The tests of what all have in common run over it.
 
-use std::{fmt, time::Duration};
+use std::fmt;
 
 use futures_util::{FutureExt, future::BoxFuture};
 use redlatch::{
-    Acquire, AnyGuard, Client, Error, Lockable, TryAcquire, TryAcquireFor, WaitStrategy,
+    Acquire, TryAcquire, TryAcquireFor,
     compat::{Redisson, SetNx},
 };
-use redlatch_behaviours::{
-    prelude::{Backend, Instant},
-    rwlock::assert_quiet,
-    semaphore::assert_all_back,
-};
+use redlatch_behaviours::{rwlock::assert_quiet, semaphore::assert_all_back};
+
+use crate::prelude::*;
 
 /// A guard of any kind.
 pub(crate) type Guard = Box<dyn AnyGuard>;

@@ -1,16 +1,9 @@
 //! Queue entries that come back although their waiters have gone: after a failover that loses
 //! writes, or a restart from an old snapshot.
 
-use std::future::Future;
+use redlatch_behaviours::releases::{Acquiring, Guard, WAYS};
 
-use redlatch::{Client, Error, LossCause};
-use redlatch_behaviours::{
-    prelude::*,
-    releases::{Acquiring, Guard, WAYS},
-};
-use tokio::{task::JoinHandle, time::timeout};
-
-use crate::ways::LOCKS;
+use crate::prelude::*;
 
 /// What is waited for.
 #[derive(Clone, Copy)]
@@ -59,7 +52,7 @@ async fn waiters(kind: Kind, client: &Client, n: usize) -> Vec<Waiter> {
     let tasks: Vec<_> = acquires.collect();
     let wait = async || client.tables().waiters == n;
     eventually("waiters to wait", GENEROUS, wait).await;
-    tokio::time::sleep(20 * MS).await;
+    sleep(20 * MS).await;
     tasks
 }
 
@@ -85,7 +78,7 @@ async fn entries_come_back(kind: Kind, same_client: bool) -> Duration {
     assert!(entries(&backend) >= 1, "{} queues nowhere", kind.what);
     gone.iter().for_each(JoinHandle::abort);
     ghosts.settled().await;
-    tokio::time::sleep(20 * MS).await;
+    sleep(20 * MS).await;
     backend.embedded_server().restore(&before);
 
     let waiting = if same_client { &ghosts } else { &other };
@@ -96,9 +89,7 @@ async fn entries_come_back(kind: Kind, same_client: bool) -> Duration {
         drop(waiter.await.unwrap().unwrap());
     }
     let took = start.elapsed();
-    for client in [&holder, &ghosts, &other] {
-        assert_tables_empty(client).await;
-    }
+    assert_all_empty([&holder, &ghosts, &other]).await;
     took
 }
 
@@ -125,7 +116,7 @@ async fn restored_readers_do_not_block_a_writer() {
     first.iter().chain(&second).for_each(JoinHandle::abort);
     ghosts.settled().await;
     others.settled().await;
-    tokio::time::sleep(20 * MS).await;
+    sleep(20 * MS).await;
     backend.embedded_server().restore(&before);
     let start = Instant::now();
     drop(guard);
@@ -172,7 +163,7 @@ async fn forged_notifications_cost_one_request() {
             let channel = format!("redlatch:w:{}", client.id());
             backend.command(&["PUBLISH", &channel, says]);
         }
-        tokio::time::sleep(100 * MS).await;
+        sleep(100 * MS).await;
         let served = waiting.iter().any(JoinHandle::is_finished);
         assert!(!served, "{}", kind.what);
         assert!(backend.script_calls() - calls < 20);

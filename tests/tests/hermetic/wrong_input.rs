@@ -1,19 +1,14 @@
 //! Wrong input gets a typed error that says what is allowed, before anything is sent.
 
-use std::time::UNIX_EPOCH;
-
 use redlatch::{
-    Client,
     ErrorKind::{InvalidLease, InvalidName, InvalidOption},
-    OnError, PermitId, Term, Token,
+    OnError, PermitId, Token,
     compat::SetNx,
     fence::FencedScript,
-    once::JobRun,
 };
-use redlatch_behaviours::{
-    once::{DAY, daily, day, succeed},
-    prelude::*,
-};
+use redlatch_behaviours::once::{DAY, daily, day, succeed};
+
+use crate::prelude::*;
 
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 

@@ -1,13 +1,8 @@
 //! Ways to a server: unix socket, TLS, database number, and the name that it shows.
 
-use redlatch::{
-    Client, ClientBuilder, ErrorKind, Lockable, RedLock, Released, runtime::TlsOptions,
-};
-use redlatch_tests::{
-    backend::Backend,
-    fixture::{MS, assert_nothing_left, key, waiting},
-    server::{Server, ServerBinary, ServerOptions},
-};
+use redlatch::{ClientBuilder, RedLock, runtime::TlsOptions};
+use redlatch_behaviours::prelude::*;
+use redlatch_tests::fixture::{assert_nothing_left, waiting};
 
 redlatch_tests::on_every_server!(
     locks_work_over_a_unix_socket,

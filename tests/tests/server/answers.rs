@@ -4,14 +4,12 @@
 
 use std::time::Instant;
 
-use redlatch::{Client, Durability, ErrorKind, HoldState, Released};
+use redlatch_behaviours::prelude::*;
 use redlatch_lua::{LATCH, REENTRANT, Source};
 use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    fixture::{MS, SECOND, assert_nothing_left, call, preload, waiting},
-    proxy::{Exchange, Proxy},
-    server::{Connection, Replicated, ServerBinary, ServerOptions},
-    wait::GENEROUS,
+    fixture::{assert_nothing_left, call, preload, waiting},
+    proxy::Exchange,
+    server::{Connection, Replicated},
 };
 
 redlatch_tests::on_every_server!(
@@ -271,7 +269,7 @@ async fn acquisition_whose_wait_for_replicas_is_ended_is_undone(binary: ServerBi
             let unblock = ["CLIENT", "UNBLOCK", id.unwrap(), "ERROR"];
             ended += admin.command(&unblock).unwrap().unwrap().int();
         }
-        tokio::time::sleep(MS).await;
+        sleep(MS).await;
     }
     let error = acquiring.await.unwrap().unwrap_err();
     println!("{binary}: after {ended} ended waits: {error}");

@@ -1,16 +1,10 @@
 //! A server whose clock is set while locks are held: no promise of exclusion is left (A2), all
 //! others are.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use redlatch::{ErrorKind, LossCause, Released};
-use redlatch_tests::{
-    backend::Backend,
-    fixture::{SECOND, assert_nothing_left, held_until, registered, waiting},
-    server::{Server, ServerBinary, ServerOptions},
-    wait::{GENEROUS, wait_for},
-};
-use tokio::time::timeout;
+use redlatch_behaviours::prelude::*;
+use redlatch_tests::fixture::{assert_nothing_left, held_until, registered, waiting};
 
 redlatch_tests::on_servers_with!(
     "a clock that can be set", ServerBinary::has_settable_clock;

@@ -1,14 +1,8 @@
 //! Locks in the layouts of other libraries: rights.
 
-use redlatch::{
-    ErrorKind,
-    compat::{Redisson, SetNx},
-};
-use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    fixture::{MS, documented_rights},
-    server::{ServerBinary, Version},
-};
+use redlatch::compat::{Redisson, SetNx};
+use redlatch_behaviours::prelude::*;
+use redlatch_tests::{fixture::documented_rights, server::Version};
 
 use crate::rights::{as_app, server_with};
 

@@ -2,13 +2,8 @@
 
 use std::time::Instant;
 
-use redlatch::{LossCause, Released};
-use redlatch_tests::{
-    backend::Backend,
-    fixture::{MS, SECOND, assert_nothing_left, key},
-    server::ServerBinary,
-    wait::wait_for,
-};
+use redlatch_behaviours::prelude::*;
+use redlatch_tests::fixture::assert_nothing_left;
 
 redlatch_tests::on_every_server!(
     next_renewal_reports_an_evicted_hold,

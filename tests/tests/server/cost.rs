@@ -1,15 +1,9 @@
 //! What a lock costs the server, counted by the server and on the wire.
 
-use std::sync::Arc;
-
-use redlatch::Client;
+use redlatch_behaviours::prelude::*;
 use redlatch_tests::{
-    backend::Backend,
     fixture::{assert_nothing_left, preload},
-    proxy::Proxy,
-    server::ServerBinary,
     split::SplitTransport,
-    wait::wait_for,
 };
 
 redlatch_tests::on_every_server!(an_uncontended_lock_costs_two_commands);

@@ -9,12 +9,8 @@ use std::{
     time::Instant,
 };
 
-use redlatch::{Client, Error, ErrorKind};
-use redlatch_tests::{
-    backend::Backend,
-    fixture::{SECOND, assert_untouched},
-    server::{Replicated, Server, ServerBinary, ServerOptions},
-};
+use redlatch_behaviours::prelude::*;
+use redlatch_tests::{fixture::assert_untouched, server::Replicated};
 
 redlatch_tests::on_every_server!(
     wrong_and_missing_passwords_are_told_apart,
@@ -211,7 +207,7 @@ async fn server_that_is_not_there_is_named() {
     let address = listener.local_addr().unwrap().to_string();
     drop(listener);
     let builder = Client::builder(&format!("redis://{address}"));
-    let connect = builder.connect_timeout(std::time::Duration::from_millis(200));
+    let connect = builder.connect_timeout(Duration::from_millis(200));
     let error = connect.connect().await.unwrap_err();
     let words = format!("cannot connect to |{address}|refused");
     assert_says(&error, ErrorKind::Unavailable, &words);
@@ -222,7 +218,7 @@ async fn server_that_is_not_there_is_named() {
 async fn address_that_never_answers_is_named() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let short = std::time::Duration::from_millis(200);
+    let short = Duration::from_millis(200);
     for (scheme, hint) in [
         ("redis", ""),
         ("rediss", "write redis:// instead of rediss://"),

@@ -1,16 +1,10 @@
 //! What others write into the keys of the family does no harm beyond those keys.
 
-use std::time::Duration;
-
-use futures_util::future::join_all;
-use redlatch::{Client, Error, ErrorKind, LossCause};
-use redlatch_behaviours::releases::{Guard, WAYS, Way};
-use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    server::{ClientType, Server, ServerBinary, ServerOptions},
-    wait::wait_for,
+use redlatch_behaviours::{
+    prelude::*,
+    releases::{Guard, WAYS, Way},
 };
-use tokio::task::JoinHandle;
+use redlatch_tests::server::ClientType;
 
 redlatch_tests::on_every_server!(
     commands_in_place_of_addresses_are_not_executed,
@@ -104,9 +98,7 @@ async fn acquisition_that_ends_by_a_broken_index_is_undone(binary: ServerBinary)
         server.command(&["DEL", &queue]).unwrap();
         drop(held);
         waiter.await.unwrap().unwrap();
-        for client in [&a, &b] {
-            assert_tables_empty(client).await;
-        }
+        assert_all_empty([&a, &b]).await;
         flag(server, way);
         server.command(&["SET", &queue, "not ours"]).unwrap();
         let taken = (way.lock)(&c, kind).await;
@@ -114,7 +106,7 @@ async fn acquisition_that_ends_by_a_broken_index_is_undone(binary: ServerBinary)
         assert_eq!(error.kind(), ErrorKind::WrongKind, "{kind}: {error}");
         assert!(!error.is_not_executed(), "{kind}");
         server.command(&["DEL", &queue]).unwrap();
-        let free = tokio::time::timeout(Duration::from_secs(1), (way.lock)(&a, kind)).await;
+        let free = timeout(Duration::from_secs(1), (way.lock)(&a, kind)).await;
         drop(free.unwrap_or_else(|_| panic!("{kind} is held")).unwrap());
     }
 }
@@ -164,7 +156,7 @@ async fn holder_learns_within_a_round_trip_that_its_key_is_gone(binary: ServerBi
             }
             guard.check().unwrap();
             server.command(spoil).unwrap();
-            let told = tokio::time::timeout(Duration::from_secs(10), guard.lost()).await;
+            let told = timeout(Duration::from_secs(10), guard.lost()).await;
             assert_eq!(told.unwrap(), LossCause::Forgotten, "{before} {spoil:?}");
             drop(guard);
             client.settled().await;

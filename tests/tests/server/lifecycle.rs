@@ -2,11 +2,8 @@
 
 use std::net::TcpStream;
 
-use redlatch_tests::{
-    child::{self, Process},
-    server::{Server, ServerBinary, ServerOptions},
-    wait::{GENEROUS, eventually_blocking},
-};
+use redlatch_behaviours::prelude::*;
+use redlatch_tests::child::{self, Process};
 
 #[test]
 fn a_server_that_is_dropped_is_gone() {

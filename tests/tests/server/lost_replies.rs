@@ -1,12 +1,7 @@
 //! Connections that end within a reply.
 
-use redlatch::{Client, ErrorKind, Released};
-use redlatch_tests::{
-    backend::Backend,
-    fixture::assert_nothing_left,
-    proxy::{Direction, Proxy},
-    server::ServerBinary,
-};
+use redlatch_behaviours::prelude::*;
+use redlatch_tests::{fixture::assert_nothing_left, proxy::Direction};
 
 redlatch_tests::on_every_server!(connection_that_ends_within_a_reply_is_replaced);
 

@@ -2,20 +2,14 @@
 //! close connections, and move their name to another server. The refusals are in the tests of
 //! `redlatch doctor`.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering::Relaxed},
-};
+use std::sync::atomic::Ordering::Relaxed;
 
-use futures_util::future::try_join_all;
-use redlatch::{Client, Durability, ErrorKind, HoldState, Lockable, Released};
+use redlatch_behaviours::prelude::*;
 use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
     calls::{self, Call},
-    fixture::{SECOND, assert_nothing_left, key, registered, waiting},
-    proxy::{Pick, Proxy, Request},
-    server::{Replicated, Server, ServerBinary, ServerOptions},
-    wait::wait_for,
+    fixture::{assert_nothing_left, registered, waiting},
+    proxy::{Pick, Request},
+    server::Replicated,
 };
 
 redlatch_tests::on_every_server!(

@@ -1,17 +1,12 @@
 //! Common calls where only a real server tells: without memory, with missing rights, as a node of a
 //! cluster, with a connection that ends.
 
-use std::future::IntoFuture;
-
-use futures_util::future::{join, join_all};
-use redlatch::{Client, Error, ErrorKind, LockGuard, Released};
+use futures_util::future::join;
+use redlatch_behaviours::prelude::*;
 use redlatch_lua::REENTRANT;
 use redlatch_tests::{
-    backend::Backend,
     fixture::{assert_nothing_left, call, preload},
-    proxy::{Pick, Proxy, Then},
-    server::{Server, ServerBinary, ServerOptions},
-    wait::wait_for,
+    proxy::{Pick, Then},
 };
 
 use crate::rights::{as_app, server_with};
@@ -88,7 +83,7 @@ async fn name_without_rights_fails_alone(binary: ServerBinary) {
         release_all(guards.collect()).await;
     }
     // Without that name, the others go together.
-    tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
+    sleep(Duration::from_millis(1_100)).await;
     names.remove(7);
     let before = backend.script_calls();
     release_all(take_all(&client, &names).await).await;

@@ -3,13 +3,10 @@
 
 use std::{thread, time::Instant};
 
-use redlatch::{Client, Error, ErrorKind, HoldState, LossCause};
+use redlatch_behaviours::prelude::*;
 use redlatch_tests::{
-    backend::Backend,
-    fixture::{MS, SECOND, assert_nothing_left, waiting},
-    proxy::Proxy,
-    server::{Connection, Server, ServerBinary, ServerOptions},
-    wait::{GENEROUS, eventually_blocking, wait_for},
+    fixture::{assert_nothing_left, waiting},
+    server::Connection,
 };
 
 redlatch_tests::on_every_server!(

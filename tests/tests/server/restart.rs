@@ -2,12 +2,8 @@
 
 use std::{fs, path::PathBuf};
 
-use redlatch::{LossCause, Released};
-use redlatch_tests::{
-    backend::Backend,
-    fixture::{SECOND, assert_nothing_left},
-    server::{Server, ServerBinary, ServerOptions},
-};
+use redlatch_behaviours::prelude::*;
+use redlatch_tests::fixture::assert_nothing_left;
 
 redlatch_tests::on_every_server!(holder_learns_of_a_power_loss_that_forgot_its_hold,);
 

@@ -2,22 +2,15 @@
 
 use std::time::Instant;
 
-use futures_util::future::{try_join, try_join_all};
-use redlatch::{
-    Backoff, Client, ClientBuilder, ErrorKind, Released, WaitStrategy, compat::Redisson,
-};
+use futures_util::future::try_join;
+use redlatch::{ClientBuilder, compat::Redisson};
+use redlatch_behaviours::prelude::*;
 use redlatch_lua::REDISSON;
 use redlatch_tests::{
-    backend::Backend,
     calls::{self, Call, Wait},
-    fixture::{
-        MS, SECOND, assert_nothing_left, assert_untouched, documented_rights, registered, waiting,
-    },
-    proxy::{Pick, Proxy, Then},
-    server::{Server, ServerBinary, ServerOptions},
-    wait::{GENEROUS, wait_for},
+    fixture::{assert_nothing_left, assert_untouched, documented_rights, registered, waiting},
+    proxy::{Pick, Then},
 };
-use tokio::time::timeout;
 
 redlatch_tests::on_every_server!(
     missing_rights_are_reported_when_connecting,

@@ -1,15 +1,8 @@
 //! Many waits that are given up at once, beside holds that have to be renewed.
 
-use std::{future::IntoFuture, time::Duration};
-
-use futures_util::future::join_all;
-use redlatch::{Client, LockGuard};
-use redlatch_tests::{
-    backend::Backend,
-    fixture::{MS, SECOND},
-    matrix,
-};
-use tokio::{task::JoinSet, time::Instant};
+use redlatch_behaviours::prelude::*;
+use redlatch_tests::matrix;
+use tokio::task::JoinSet;
 
 const WAITS: u32 = 2_000;
 
@@ -48,7 +41,7 @@ async fn storm(client: Client) {
         }
         let lock = lock.clone();
         waits.spawn(async move {
-            let waited = tokio::time::timeout(100 * MS, lock.read().into_future());
+            let waited = timeout(100 * MS, lock.read().into_future());
             // A machine that is too busy may be told so before its time is up.
             assert!(!matches!(waited.await, Ok(Ok(_))), "nobody is let in");
         });

@@ -1,10 +1,6 @@
 //! Servers that lack commands, or have renamed them.
 
-use redlatch::{Client, ErrorKind};
-use redlatch_tests::{
-    backend::Backend,
-    server::{Server, ServerBinary, ServerOptions},
-};
+use redlatch_behaviours::prelude::*;
 
 redlatch_tests::on_every_server!(
     command_that_is_missing_is_found_when_connecting,

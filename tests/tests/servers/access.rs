@@ -2,17 +2,16 @@
 
 use std::{fs, path::PathBuf};
 
-use redlatch::{Client, ErrorKind, runtime::TlsOptions};
+use redlatch::runtime::TlsOptions;
+use redlatch_behaviours::prelude::*;
 use redlatch_tests::{
-    backend::assert_tables_empty,
-    fixture::{MS, SECOND, documented_rights, key, waiting},
-    server::{Certificates, ClientType, Cluster, Server, ServerBinary, ServerOptions},
-    wait::{unique_name, wait_for},
+    fixture::{documented_rights, waiting},
+    server::{Certificates, ClientType, Cluster},
+    wait::unique_name,
 };
 
 use super::support::{
-    assert_both_empty, contended, first_waiter, hand_over, has_shards, name_on, registered,
-    take_and_free, three,
+    contended, first_waiter, hand_over, has_shards, name_on, registered, take_and_free, three,
 };
 
 redlatch_tests::on_every_server!(rights_named_in_the_readme_suffice_in_a_cluster);
@@ -79,9 +78,7 @@ async fn locks_work_through_sentinels_with_tls(binary: ServerBinary) {
         heard_by.text().lines().count() == 2
     })
     .await;
-    for client in [client, blind] {
-        assert_tables_empty(&client).await;
-    }
+    assert_all_empty([&client, &blind]).await;
     fs::remove_dir_all(dir).unwrap();
 }
 
@@ -157,7 +154,7 @@ async fn hand_over_on_every_node(cluster: &Cluster, a: &Client, b: &Client) -> V
         guard.extend(60 * SECOND).await.unwrap();
         hand_over(guard, waiter).await;
     }
-    assert_both_empty([a, b]).await;
+    assert_all_empty([a, b]).await;
     verbs
 }
 

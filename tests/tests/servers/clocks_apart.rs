@@ -1,16 +1,10 @@
 //! Servers whose clocks differ and that take over from each other.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use redlatch::{Client, HoldState, LockGuard, LossCause, Released};
+use redlatch_behaviours::prelude::*;
 use redlatch_core::family::slot_of;
-use redlatch_tests::{
-    backend::assert_tables_empty,
-    fixture::{SECOND, key},
-    server::{Cluster, ClusterOptions, Replicated, ServerBinary, ServerOptions},
-    wait::{GENEROUS, wait_for},
-};
-use tokio::{task::JoinHandle, time::timeout};
+use redlatch_tests::server::{Cluster, ClusterOptions, Replicated};
 
 use super::support::{await_copy, names_on, registered};
 

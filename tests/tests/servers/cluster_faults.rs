@@ -1,19 +1,12 @@
 //! Nodes of a cluster that fail, are replaced, restart or stand still.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use redlatch::{Client, Error, HoldState, LockGuard, LossCause};
+use redlatch_behaviours::prelude::*;
 use redlatch_core::family::{Internals, slot_of};
-use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    fixture::{MS, SECOND, key},
-    server::{Cluster, Server, ServerBinary, ServerOptions},
-    wait::wait_for,
-};
+use redlatch_tests::server::Cluster;
 
-use super::support::{
-    assert_both_empty, contended, hand_over, name_on, pair, take_and_free, three, three_and_three,
-};
+use super::support::{contended, hand_over, name_on, pair, take_and_free, three, three_and_three};
 
 redlatch_tests::on_every_server!(
     one_stopped_shard_holds_up_no_other,
@@ -66,7 +59,7 @@ async fn one_stopped_shard_holds_up_no_other(binary: ServerBinary) {
             assert!(told.contains(&cause), "{cause}");
         }
     }
-    tokio::time::sleep(LEASE).await;
+    sleep(LEASE).await;
     for (port, guard) in &guards {
         let lost = matches!(guard.state(), HoldState::Lost(_));
         assert_eq!(lost, on_stopped(*port), "{guard:?}");
@@ -138,7 +131,7 @@ async fn notifications_arrive_over_another_node_when_one_dies(binary: ServerBina
     .await;
     let (guard, waiter) = contended(&cluster, [&client, &other], &name).await;
     hand_over(guard, waiter).await;
-    assert_both_empty([&client, &other]).await;
+    assert_all_empty([&client, &other]).await;
 }
 
 // L45
@@ -161,7 +154,7 @@ async fn unserved_slot_is_retried_with_pauses(binary: ServerBinary) {
     guard.check().unwrap();
     owner.command(&["CLUSTER", "ADDSLOTS", &slot]).unwrap();
     hand_over(guard, waiter).await;
-    assert_both_empty([&a, &b]).await;
+    assert_all_empty([&a, &b]).await;
     cluster.await_agreement();
 }
 

@@ -1,13 +1,9 @@
 //! Grants and renewals that replicas have to confirm.
 
-use redlatch::{Client, Durability, ErrorKind, HoldState, LossCause};
-use redlatch_tests::{
-    backend::assert_tables_empty,
-    fixture::SECOND,
-    server::{Replicated, ServerBinary, ServerOptions},
-};
+use redlatch_behaviours::prelude::*;
+use redlatch_tests::server::Replicated;
 
-use super::support::{assert_both_empty, cut_off, pair, take_and_free, with_one_replica};
+use super::support::{cut_off, pair, take_and_free, with_one_replica};
 
 redlatch_tests::on_every_server!(
     guard_reports_how_many_replicas_confirmed,
@@ -76,7 +72,7 @@ async fn replica_shortfall_is_an_error_and_undone(binary: ServerBinary) {
     for replica in replicas {
         replica.cont();
     }
-    assert_both_empty([&a, &b]).await;
+    assert_all_empty([&a, &b]).await;
 }
 
 async fn a_renewal_that_is_not_confirmed_does_not_count(binary: ServerBinary) {
@@ -87,7 +83,7 @@ async fn a_renewal_that_is_not_confirmed_does_not_count(binary: ServerBinary) {
     let durable = durable.renewed_lease(6 * SECOND).await.unwrap();
     let plain = client.lock("y").lock().renewed_lease(6 * SECOND);
     let plain = plain.await.unwrap();
-    tokio::time::sleep(3 * SECOND).await;
+    sleep(3 * SECOND).await;
     assert!(durable.remaining() > 3 * SECOND, "{durable:?}");
     assert_eq!(durable.state(), HoldState::Held, "it is confirmed");
     servers.servers()[1].stop();
@@ -140,5 +136,5 @@ async fn lossy_failover_keeps_exclusion_with_all_replicas(binary: ServerBinary) 
     assert!(b.lock("kept").try_lock().await.unwrap().is_none());
     assert_eq!(kept.state(), HoldState::Held);
     drop((kept, second));
-    assert_both_empty([&a, &b]).await;
+    assert_all_empty([&a, &b]).await;
 }

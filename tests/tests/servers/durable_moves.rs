@@ -1,14 +1,9 @@
 //! Grants that replicas have to confirm, in a slot that moves: those of the server that executes
 //! are asked, and no others.
 
-use redlatch::{Client, Durability, Error, ErrorKind, HoldState, LockGuard, Released};
+use redlatch_behaviours::prelude::*;
 use redlatch_core::family::slot_of;
-use redlatch_tests::{
-    backend::assert_tables_empty,
-    fixture::{SECOND, key},
-    server::{Cluster, ClusterOptions, Server, ServerBinary},
-    wait::wait_for,
-};
+use redlatch_tests::server::{Cluster, ClusterOptions};
 
 use super::support::other_master;
 
@@ -93,7 +88,7 @@ async fn a_slot_on_the_move_is_confirmed_by_replicas_of_its_next_master(binary: 
     fixed.extend(300 * SECOND).await.unwrap();
     assert!(fixed.remaining() > 200 * SECOND, "{fixed:?}");
     // Longer than its lease, so that it was renewed and that was confirmed.
-    tokio::time::sleep(14 * SECOND).await;
+    sleep(14 * SECOND).await;
     renewed.check().unwrap();
     wait_for("a renewal to be confirmed", async || {
         renewed.state() == HoldState::Held

@@ -1,22 +1,14 @@
 //! A slot with many keys that moves from node to node under load.
 
-use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-    time::{Duration, Instant},
-};
+use std::time::Instant;
 
-use redlatch::{Client, HoldState, Lock, LockGuard, Released};
+use redlatch_behaviours::prelude::*;
 use redlatch_core::family::slot_of;
 use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    fixture::{MS, SECOND, assert_nothing_left, key},
-    server::{Server, ServerBinary, ServerKind, Version},
-    wait::{by_night, wait_for},
+    fixture::assert_nothing_left,
+    server::{ServerKind, Version},
+    wait::by_night,
 };
-use tokio::task::JoinHandle;
 
 use super::support::{contended, other_master};
 
@@ -67,7 +59,7 @@ impl Load {
         self.moved.store(true, Ordering::Relaxed);
         let (taken, longest) = self.looker.await.unwrap();
         println!("{binary}: {taken} acquisitions meanwhile, the longest took {longest:?}");
-        tokio::time::sleep(LEASE).await;
+        sleep(LEASE).await;
         self.settled.store(true, Ordering::Relaxed);
         let (name, gap) = self.watcher.await.unwrap();
         println!("{binary}: the longest time between two renewals was {gap:?}, of {name}");
@@ -75,9 +67,7 @@ impl Load {
             assert_eq!(guard.state(), HoldState::Held, "{guard:?}");
             assert_eq!(guard.release().await.unwrap(), Released::Free);
         }
-        for client in &self.clients {
-            assert_tables_empty(client).await;
-        }
+        assert_all_empty(&self.clients).await;
     }
 }
 
@@ -94,7 +84,7 @@ async fn moving_a_slot_of_many_keys_loses_no_hold(binary: ServerBinary) {
     let (released, shortest) = tokio::join!(
         async {
             // In the middle of it: this one is freed although its waiters' index is nowhere.
-            tokio::time::sleep(100 * MS).await;
+            sleep(100 * MS).await;
             first.release().await.unwrap()
         },
         async {
@@ -258,7 +248,7 @@ async fn watch(guards: Arc<Vec<LockGuard>>, settled: Arc<AtomicBool>) -> (String
             }
             *end = later;
         }
-        tokio::time::sleep(10 * MS).await;
+        sleep(10 * MS).await;
     }
     longest
 }
@@ -274,7 +264,7 @@ async fn look(client: Client, moved: Arc<AtomicBool>) -> (u32, Duration) {
         longest = longest.max(began.elapsed());
         taken += 1;
         assert_eq!(guard.release().await.unwrap(), Released::Free);
-        tokio::time::sleep(MS).await;
+        sleep(MS).await;
     }
     (taken, longest)
 }

@@ -1,19 +1,11 @@
 //! Background tasks of clients of several servers, which panic.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
-
-use redlatch::{Client, ErrorKind, HoldState, LossCause, runtime::TokioRuntime};
+use redlatch::runtime::TokioRuntime;
+use redlatch_behaviours::prelude::*;
 use redlatch_tests::{
     matrix,
     saboteur::Saboteur,
-    server::{ClientType, SentinelGroup, ServerOptions},
-    wait::wait_for,
+    server::{ClientType, SentinelGroup},
 };
 
 /// The tasks that only clients of several servers have.

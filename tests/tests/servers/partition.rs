@@ -1,13 +1,9 @@
 //! A master that lives on where nobody else sees it.
 
-use redlatch::{Client, Durability, ErrorKind, HoldState, Released};
-use redlatch_tests::{
-    fixture::{MS, SECOND},
-    server::{Connection, Reply, SentinelGroup, ServerBinary, ServerOptions},
-    wait::{GENEROUS, eventually_blocking},
-};
+use redlatch_behaviours::prelude::*;
+use redlatch_tests::server::{Connection, Reply, SentinelGroup};
 
-use super::support::{assert_both_empty, await_copy, other, take_and_free};
+use super::support::{await_copy, other, take_and_free};
 
 redlatch_tests::on_every_server!(a_master_cut_off_from_its_sentinels_is_left_when_they_tell);
 
@@ -52,7 +48,7 @@ async fn a_master_cut_off_from_its_sentinels_is_left_when_they_tell(binary: Serv
     take_and_free(&a.lock("x"), 10).await;
     take_and_free(&b.lock("z"), 10).await;
     assert_eq!(old.script_calls(), before);
-    assert_both_empty([&a, &b]).await;
+    assert_all_empty([&a, &b]).await;
 }
 
 /// Asks newcomers for a password that nobody has, and closes all connections but our clients' and

@@ -1,13 +1,11 @@
 //! Proxies in front of the nodes of a cluster: replies that are lost, and redirections to nowhere.
 
-use redlatch::{Client, Released};
+use redlatch_behaviours::prelude::*;
 use redlatch_core::family::slot_of;
 use redlatch_lua::REENTRANT;
 use redlatch_tests::{
-    backend::Backend,
-    fixture::{SECOND, assert_nothing_left, call, key, preload},
-    proxy::{Proxy, Then},
-    server::{Server, ServerBinary},
+    fixture::{assert_nothing_left, call, preload},
+    proxy::Then,
 };
 
 use super::support::name_on;

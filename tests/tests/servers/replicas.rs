@@ -1,12 +1,7 @@
 //! A master and its replicas, failed over by hand.
 
-use redlatch::{Client, ErrorKind, HoldState, Released};
-use redlatch_tests::{
-    backend::assert_tables_empty,
-    fixture::{SECOND, key},
-    server::{Replicated, Server, ServerBinary, ServerOptions},
-    wait::wait_for,
-};
+use redlatch_behaviours::prelude::*;
+use redlatch_tests::server::Replicated;
 
 use super::support::{await_copy, take_and_free, with_one_replica};
 

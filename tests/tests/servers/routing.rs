@@ -2,12 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use redlatch::{Client, Released};
-use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    server::{Server, ServerBinary, ServerOptions},
-    wait::wait_for,
-};
+use redlatch_behaviours::prelude::*;
 
 use super::support::{take_and_free, three};
 

@@ -1,11 +1,7 @@
 //! Sentinels that fail a master over, and a master that was deposed.
 
-use redlatch::{Client, ErrorKind, Released};
-use redlatch_tests::{
-    backend::assert_tables_empty,
-    fixture::{MS, SECOND},
-    server::{SentinelGroup, Server, ServerBinary, ServerOptions},
-};
+use redlatch_behaviours::prelude::*;
+use redlatch_tests::server::SentinelGroup;
 
 use super::support::{group, take_and_free};
 

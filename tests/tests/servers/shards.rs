@@ -1,16 +1,12 @@
 //! Wakes that stay within a shard of a cluster, where the server can do that.
 
-use redlatch::Client;
+use redlatch_behaviours::prelude::*;
 use redlatch_core::family::slot_of;
-use redlatch_tests::{
-    fixture::{MS, SECOND, key},
-    server::{Cluster, ClusterOptions, Server, ServerBinary, ServerOptions},
-    wait::wait_for,
-};
+use redlatch_tests::server::{Cluster, ClusterOptions};
 
 use super::support::{
-    assert_both_empty, await_copy, contended, first_waiter, hand_over, has_shards, name_on,
-    other_master, take_and_free,
+    await_copy, contended, first_waiter, hand_over, has_shards, name_on, other_master,
+    take_and_free,
 };
 
 redlatch_tests::on_every_server!(
@@ -105,7 +101,7 @@ async fn notifications_stay_within_their_shard(binary: ServerBinary) {
     let wakes = 3 * PAIRS;
     println!("{binary}: {sent} messages between nodes for {wakes} wakes");
     assert_eq!(sent == 0, has_shards(&binary), "{sent} to everybody");
-    assert_both_empty([&a, &b]).await;
+    assert_all_empty([&a, &b]).await;
 }
 
 /// Only the slot of the channel moves. Who waits elsewhere in the shard is not called any more and
@@ -142,7 +138,7 @@ async fn waiters_change_channel_when_its_slot_moves(binary: ServerBinary) {
         .await;
         hand_over(guard, waiter).await;
     }
-    assert_both_empty([&a, &b]).await;
+    assert_all_empty([&a, &b]).await;
 }
 
 /// Only the slot of the name moves. Its new shard cannot publish to the old channel, so that a
@@ -169,7 +165,7 @@ async fn waiter_of_a_moved_name_changes_to_the_channel_of_its_new_shard(binary: 
         assert!(!old.contains('{'), "a channel for all slots: {old}");
     }
     hand_over(guard, waiter).await;
-    assert_both_empty([&a, &b]).await;
+    assert_all_empty([&a, &b]).await;
 }
 
 async fn channel_moves_with_its_shard_to_the_next_master(binary: ServerBinary) {
@@ -196,7 +192,7 @@ async fn channel_moves_with_its_shard_to_the_next_master(binary: ServerBinary) {
     let same = channel(&after) == channel(&before);
     // Who comes then waits under the same channel.
     assert!(same, "{before}, {after}");
-    assert_both_empty([&a, &b]).await;
+    assert_all_empty([&a, &b]).await;
 }
 
 async fn user_without_sharded_publish_publishes_to_all_nodes(binary: ServerBinary) {
@@ -227,7 +223,7 @@ async fn user_without_sharded_publish_publishes_to_all_nodes(binary: ServerBinar
             assert!(address.starts_with("PUBLISH "), "{rules}: {address}");
         }
         take_and_free(&a.lock(&names[0]), 5).await;
-        assert_both_empty([&a, &b]).await;
+        assert_all_empty([&a, &b]).await;
         allow("+@all");
     }
 }

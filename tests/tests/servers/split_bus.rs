@@ -3,14 +3,8 @@
 
 use std::time::Instant;
 
-use redlatch::{Client, Durability, ErrorKind, HoldState, LockGuard, LossCause, Released};
-use redlatch_tests::{
-    backend::assert_tables_empty,
-    fixture::{SECOND, key},
-    server::{Cluster, ClusterOptions, Server, ServerBinary},
-    wait::{GENEROUS, eventually_blocking},
-};
-use tokio::{task::JoinHandle, time::timeout};
+use redlatch_behaviours::prelude::*;
+use redlatch_tests::server::{Cluster, ClusterOptions};
 
 use super::support::{await_copy, names_on, registered, take_and_free};
 

@@ -1,28 +1,15 @@
 //! What the tests with several servers have in common.
 
-use redlatch::{Client, Lock, LockGuard, Released};
+use redlatch_behaviours::prelude::*;
 use redlatch_tests::{
-    backend::assert_tables_empty,
-    fixture::{MS, key, waiting},
-    server::{
-        ClientType, Cluster, ClusterOptions, Replicated, SentinelGroup, Server, ServerBinary,
-        ServerKind, ServerOptions, Version,
-    },
-    wait::{GENEROUS, eventually_blocking, wait_for},
+    fixture::waiting,
+    server::{ClientType, Cluster, ClusterOptions, Replicated, SentinelGroup, ServerKind, Version},
 };
-use tokio::task::JoinHandle;
 
 /// Connects two clients.
 pub(super) async fn pair(url: &str) -> [Client; 2] {
     let connect = || Client::connect(url);
     [connect().await.unwrap(), connect().await.unwrap()]
-}
-
-/// Checks that the tables of both are empty once their releases are answered.
-pub(super) async fn assert_both_empty(clients: [&Client; 2]) {
-    for client in clients {
-        assert_tables_empty(client).await;
-    }
 }
 
 /// Starts a master with one replica, and connects a client.

@@ -1,12 +1,8 @@
 //! redlatch with its defaults: renewed leases of 30 s, fencing tokens, notified waiters. The
 //! contenders are the plain lock, and other primitives with one holder or a few holders of a name.
 
-use std::{
-    future::{Future, IntoFuture},
-    pin::Pin,
-};
-
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use redlatch::{
     Client, Error, FairLockGuard, LockGuard, ReadGuard, Released, SemaphorePermit, WriteGuard,
     permits::PermitRelease,
@@ -100,7 +96,7 @@ where
     Box::new(Handle { take, give, guard })
 }
 
-type Taking<G> = Pin<Box<dyn Future<Output = Result<G, Error>> + Send>>;
+type Taking<G> = BoxFuture<'static, Result<G, Error>>;
 
 #[async_trait]
 impl<G, T, R, F> Lock for Handle<G, T, R>

@@ -7,18 +7,6 @@ use serde_json::Result;
 
 use super::{Report, Row, Target, rounded};
 
-/// The content of a file.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    workload: String,
-    title: String,
-    latency_us: u64,
-    series: Vec<Line>,
-    targets: Vec<Target>,
-    notes: Vec<String>,
-}
-
 /// The medians of a contender in a case. Infinite values are null.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -33,16 +21,19 @@ struct Line {
     ratio: BTreeMap<String, Option<f64>>,
 }
 
+/// Writes one line per series, target and note, so that a diff shows what changed.
 pub(super) fn json(report: &Report) -> Result<String> {
-    let file = File {
-        workload: report.workload.to_owned(),
-        title: report.title.to_owned(),
-        latency_us: report.latency.as_micros() as u64,
-        series: report.rows().iter().map(line).collect(),
-        targets: report.targets.clone(),
-        notes: report.notes.clone(),
-    };
-    file.text()
+    let series: Vec<_> = report.rows().iter().map(line).collect();
+    let latency_us = report.latency.as_micros() as u64;
+    let (targets, notes) = (&report.targets, &report.notes);
+    text(
+        report.workload,
+        report.title,
+        latency_us,
+        &series,
+        targets,
+        notes,
+    )
 }
 
 fn line(row: &Row<'_>) -> Line {
@@ -61,19 +52,22 @@ fn line(row: &Row<'_>) -> Line {
     }
 }
 
-impl File {
-    /// Writes one line per series, target and note, so that a diff shows what changed.
-    fn text(&self) -> Result<String> {
-        Ok(format!(
-            "{{\n\"workload\": {},\n\"title\": {},\n\"latency_us\": {},\n\"series\": {},\n\"targets\": {},\n\"notes\": {}\n}}\n",
-            serde_json::to_string(&self.workload)?,
-            serde_json::to_string(&self.title)?,
-            self.latency_us,
-            lines(&self.series)?,
-            lines(&self.targets)?,
-            lines(&self.notes)?,
-        ))
-    }
+fn text(
+    workload: &str,
+    title: &str,
+    latency_us: u64,
+    series: &[Line],
+    targets: &[Target],
+    notes: &[String],
+) -> Result<String> {
+    Ok(format!(
+        "{{\n\"workload\": {},\n\"title\": {},\n\"latency_us\": {latency_us},\n\"series\": {},\n\"targets\": {},\n\"notes\": {}\n}}\n",
+        serde_json::to_string(workload)?,
+        serde_json::to_string(title)?,
+        lines(series)?,
+        lines(targets)?,
+        lines(notes)?,
+    ))
 }
 
 fn lines<T: Serialize>(items: &[T]) -> Result<String> {
@@ -92,6 +86,18 @@ mod tests {
         report::{Bound, Sample, Series, id},
         workload,
     };
+
+    /// The content of a file.
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct File {
+        workload: String,
+        title: String,
+        latency_us: u64,
+        series: Vec<Line>,
+        targets: Vec<Target>,
+        notes: Vec<String>,
+    }
 
     #[test]
     fn results_are_written_with_their_ratios() {
@@ -140,7 +146,10 @@ mod tests {
                 let written = fs::read_to_string(&path).unwrap();
                 let file: File = serde_json::from_str(&written)
                     .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-                assert_eq!(file.text().unwrap(), written, "{}", path.display());
+                let (series, targets, notes) = (&file.series, &file.targets, &file.notes);
+                let (workload, title, latency) = (&file.workload, &file.title, file.latency_us);
+                let again = text(workload, title, latency, series, targets, notes);
+                assert_eq!(again.unwrap(), written, "{}", path.display());
                 let latency = Duration::from_micros(file.latency_us);
                 assert_eq!(path.file_stem().unwrap(), &*id(&file.workload, latency));
                 let known = workload::ALL

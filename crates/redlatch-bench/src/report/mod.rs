@@ -26,18 +26,16 @@ pub(crate) struct Series {
 
 /// A target of the project for a workload, and the result, if it was measured.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Target {
     what: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    at_least: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    at_most: Option<f64>,
+    #[serde(flatten)]
+    bound: Bound,
     found: Option<f64>,
     met: Option<bool>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Bound {
     AtLeast(f64),
     AtMost(f64),
@@ -121,14 +119,13 @@ impl Report {
     }
 
     pub(crate) fn target(&mut self, what: impl Into<String>, bound: Bound, found: f64) {
-        let (at_least, at_most, met) = match bound {
-            Bound::AtLeast(least) => (Some(least), None, found >= least),
-            Bound::AtMost(most) => (None, Some(most), found <= most),
+        let met = match bound {
+            Bound::AtLeast(least) => found >= least,
+            Bound::AtMost(most) => found <= most,
         };
         self.targets.push(Target {
             what: what.into(),
-            at_least,
-            at_most,
+            bound,
             found: rounded(found),
             met: (!found.is_nan()).then_some(met),
         });

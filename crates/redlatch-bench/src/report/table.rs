@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Report, Row};
+use super::{Bound, Report, Row};
 use crate::stats::number;
 
 /// Writes medians, each followed by its ratio to the reference.
@@ -24,9 +24,10 @@ pub(super) fn table(report: &Report) -> String {
     if !report.targets.is_empty() {
         text.push_str("\n| target | wanted | found | |\n|---|---:|---:|---|\n");
         for target in &report.targets {
-            let least = target.at_least.map(|least| format!("≥ {}", number(least)));
-            let most = target.at_most.map(|most| format!("≤ {}", number(most)));
-            let wanted = least.or(most).unwrap_or_default();
+            let wanted = match target.bound {
+                Bound::AtLeast(least) => format!("≥ {}", number(least)),
+                Bound::AtMost(most) => format!("≤ {}", number(most)),
+            };
             let verdict = match target.met {
                 Some(true) => "met",
                 Some(false) => "**missed**",
@@ -58,10 +59,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::{
-        contender::RAW,
-        report::{Bound, Series},
-    };
+    use crate::{contender::RAW, report::Series};
 
     #[test]
     fn ratios_are_of_one_round() {

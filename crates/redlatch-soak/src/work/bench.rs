@@ -10,7 +10,7 @@ use std::{
 
 use crate::record::{Attempt, Hold, Outcome, Record};
 use fastrand::Rng;
-use redlatch::{Client, Error};
+use redlatch::{AnyGuard, Client, Error};
 use redlatch_tests::hold::{self, ReleaseOutcome};
 use tokio::time::timeout;
 
@@ -135,6 +135,16 @@ impl Bench {
     pub(crate) async fn keep(&self, random: &mut Rng, hold: Hold, guard: Box<dyn hold::Hold>) {
         let hold = self.hold(random, hold, guard).await;
         self.history.add(Record::Hold(hold));
+    }
+
+    /// Keeps what an acquisition has granted, if anything.
+    pub(crate) async fn keep_granted<G>(&self, random: &mut Rng, given: Option<(Hold, G)>)
+    where
+        G: Into<Box<dyn AnyGuard>>,
+    {
+        if let Some((hold, guard)) = given {
+            self.keep(random, hold, hold::held(guard)).await;
+        }
     }
 
     /// Releases in one of several ways, and records the hold.

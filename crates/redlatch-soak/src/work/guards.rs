@@ -103,9 +103,7 @@ pub(super) async fn fair(bench: Bench, mut random: Rng) {
     let lock = bench.client(&mut random).fair_lock(&name);
     let what = Wanted::of("fair", &name);
     let given = given!(bench, random, what, lock, [lock, try_lock, try_lock_for]);
-    if let Some((hold, guard)) = given {
-        bench.keep(&mut random, hold, held(guard)).await;
-    }
+    bench.keep_granted(&mut random, given).await;
 }
 
 /// Takes a plain lock that replicas have to confirm.
@@ -125,9 +123,7 @@ pub(super) async fn durable(bench: Bench, mut random: Rng) {
         [lock, try_lock, try_lock_for],
         durability = all
     );
-    if let Some((hold, guard)) = given {
-        bench.keep(&mut random, hold, held(guard)).await;
-    }
+    bench.keep_granted(&mut random, given).await;
 }
 
 /// Takes a side of a read-write lock.
@@ -137,16 +133,11 @@ pub(super) async fn sides(bench: Bench, mut random: Rng) {
     if random.u8(..4) > 0 {
         let what = Wanted::of("read", &name).units(1, EVERYBODY);
         let given = given!(bench, random, what, lock, [read, try_read, try_read_for]);
-        if let Some((hold, guard)) = given {
-            bench.keep(&mut random, hold, held(guard)).await;
-        }
-        return;
+        return bench.keep_granted(&mut random, given).await;
     }
     let what = Wanted::of("write", &name).units(EVERYBODY, EVERYBODY);
     let given = given!(bench, random, what, lock, [write, try_write, try_write_for]);
-    if let Some((hold, guard)) = given {
-        bench.keep(&mut random, hold, held(guard)).await;
-    }
+    bench.keep_granted(&mut random, given).await;
 }
 
 /// Takes some permits of a semaphore.
@@ -163,9 +154,7 @@ pub(super) async fn semaphore(bench: Bench, mut random: Rng) {
         [acquire_many, try_acquire_many, try_acquire_many_for],
         units = units
     );
-    if let Some((hold, guard)) = given {
-        bench.keep(&mut random, hold, held(guard)).await;
-    }
+    bench.keep_granted(&mut random, given).await;
 }
 
 /// Takes two of the plain locks together.
@@ -203,9 +192,8 @@ pub(super) async fn red(bench: Bench, mut random: Rng) {
     let wait = millis(&mut random, 100..2_000);
     let given = lock.try_lock_for(wait).lease(lease);
     let what = Wanted::of("red", &name);
-    if let Some((hold, guard)) = bench.attempt(&mut random, what, given).await {
-        bench.keep(&mut random, hold, held(guard)).await;
-    }
+    let given = bench.attempt(&mut random, what, given).await;
+    bench.keep_granted(&mut random, given).await;
 }
 
 /// A number greater than that of all readers.

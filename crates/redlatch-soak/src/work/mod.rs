@@ -11,7 +11,7 @@ mod limit;
 mod once;
 mod permits;
 
-use std::{future::Future, ops::Range, time::Duration};
+use std::{ops::Range, time::Duration};
 
 use fastrand::Rng;
 use redlatch::{Client, Error, ErrorKind, Term};

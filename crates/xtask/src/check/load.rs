@@ -5,7 +5,6 @@
 use std::{
     collections::BTreeMap,
     hint,
-    num::NonZero,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -97,14 +96,10 @@ fn long(
 ) -> Result<(), String> {
     let program = programs.iter().find(|program| program.name == name);
     let program = program.ok_or_else(|| format!("{name} is not built"))?;
-    let mut run = program.run(servers, cores(), "0");
+    let mut run = program.run(servers, suite::cores(), "0");
     let vars = vars.split(' ').filter_map(|var| var.split_once('='));
     run.command.args(args.split(' ')).envs(vars);
     programs::run_lanes(vec![vec![run]], &mut Tally::default())
-}
-
-fn cores() -> usize {
-    thread::available_parallelism().map_or(2, NonZero::get)
 }
 
 /// Runs `work` while `count` threads compute without pause. They end when it returns.
@@ -127,7 +122,7 @@ fn beside_busy_loops<T>(count: usize, work: impl FnOnce() -> T) -> T {
 /// Reads how often all tests run, how many loops are busy beside them, and the minutes of soaks,
 /// in the soak's syntax.
 fn options(args: &[String]) -> Result<(u32, usize, String), String> {
-    let (mut rounds, mut busy, mut minutes) = (1, cores(), "10".to_owned());
+    let (mut rounds, mut busy, mut minutes) = (1, suite::cores(), "10".to_owned());
     for arg in args {
         let wrong = |_| format!("{arg:?} is wrong\n\n{USAGE}");
         match arg.split_once('=').unwrap_or((arg, "")) {

@@ -125,7 +125,7 @@ async fn closing_client_lets_the_work_finish([client, other]: [Client; 2]) {
     let lead = election.lead(async |term: &Term| {
         begun.notify_one();
         term.ending().await;
-        tokio::time::sleep(100 * MS).await;
+        sleep(100 * MS).await;
         term.check().unwrap();
         finished = true;
     });

@@ -92,7 +92,7 @@ async fn observer_ends_with_its_client(client: Client) {
     let mut observer = client.election("x").observe();
     assert_eq!(observer.next().await.unwrap().unwrap(), None);
     let closing = async {
-        tokio::time::sleep(20 * MS).await;
+        sleep(20 * MS).await;
         client.close_now().await;
     };
     let (last, ()) = tokio::join!(observer.next(), closing);

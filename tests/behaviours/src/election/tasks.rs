@@ -21,7 +21,7 @@ async fn awaited_tasks_give_their_output(election: Election) {
     let lead = election.lead(async |term: &Term| {
         let tasks = [1, 2, 3].map(|n| {
             term.spawn(async move {
-                tokio::time::sleep(n * MS).await;
+                sleep(n * MS).await;
                 n
             })
         });
@@ -41,10 +41,10 @@ async fn tasks_end_before_the_name_is_given_back([client, other]: [Client; 2]) {
         for _ in 0..10 {
             term.spawn(Working::begin(&counter).for_ever());
         }
-        tokio::time::sleep(10 * MS).await;
+        sleep(10 * MS).await;
     });
     let follows = async {
-        tokio::time::sleep(5 * MS).await;
+        sleep(5 * MS).await;
         let next = other.election("x");
         let work = async |_: &Term| assert_eq!(at_work.load(Ordering::SeqCst), 0, "all ended");
         next.lead(work).await.unwrap();

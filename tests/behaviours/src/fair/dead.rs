@@ -30,7 +30,7 @@ async fn half_way(lock: &FairLock) -> Waiting {
     let mut waiting: Waiting = lock.lock().owner(&owner).into_future();
     while lock.position(&owner).await.unwrap().is_none() {
         assert!(futures_util::poll!(waiting.as_mut()).is_pending());
-        tokio::time::sleep(MS).await;
+        sleep(MS).await;
     }
     assert!(futures_util::poll!(waiting.as_mut()).is_pending());
     waiting

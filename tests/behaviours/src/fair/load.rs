@@ -1,6 +1,6 @@
 //! What the fair lock costs, and long queues.
 
-use std::{future::pending, sync::atomic::AtomicU64};
+use std::future::pending;
 
 use super::support::queued;
 use crate::prelude::*;

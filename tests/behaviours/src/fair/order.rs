@@ -1,6 +1,6 @@
 //! Order of arrival, and who is listed.
 
-use redlatch::{Backoff, FairLock, WaitStrategy};
+use redlatch::FairLock;
 
 use super::support::{Fair, Grants, clients, queued, queued_as, ticket};
 use crate::prelude::*;

@@ -3,7 +3,6 @@
 use std::{
     ops::{Deref, Index},
     slice::from_ref,
-    sync::Mutex,
 };
 
 use redlatch::{FairLock, FairLockGuard, Owner};

@@ -24,7 +24,7 @@ pub async fn listening(client: &Client, waiters: usize) {
     let listen = async || client.tables().listeners == waiters;
     wait_for("waiters to listen", listen).await;
     // The last look of the last of them.
-    tokio::time::sleep(50 * MS).await;
+    sleep(50 * MS).await;
 }
 
 /// Starts to count down by one and wait, in a task of its own.

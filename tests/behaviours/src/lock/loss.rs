@@ -2,7 +2,10 @@
 
 use std::future::pending;
 
-use crate::{holds::*, prelude::*};
+use crate::{
+    holds::{Fixed, Renewed, all, key},
+    prelude::*,
+};
 
 behaviours! {
     Everywhere:

@@ -1,7 +1,5 @@
 //! Waiting for a lock that is held.
 
-use redlatch::{Backoff, WaitStrategy};
-
 use super::{registered, waiting};
 use crate::{fair::support::Grants, holds::*, prelude::*};
 

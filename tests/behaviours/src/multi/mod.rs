@@ -5,8 +5,6 @@ pub mod multi_lock;
 pub mod red_lock;
 pub mod striped;
 
-use redlatch_tests::server::ServerBinary;
-
 use crate::prelude::*;
 
 /// Several servers that know nothing of each other.
@@ -32,9 +30,7 @@ impl Fleet {
 
     /// Checks that nobody holds anything anywhere, and that these clients know of nothing.
     pub async fn assert_nothing_left(&self, clients: &[Client]) {
-        for client in clients {
-            assert_tables_empty(client).await;
-        }
+        assert_all_empty(clients).await;
         for backend in &self.0 {
             backend.assert_only_counters_left();
         }

@@ -2,8 +2,6 @@
 
 use std::ops::RangeInclusive;
 
-use redlatch::LockGuard;
-
 use super::Fleet;
 use crate::{lock::registered, prelude::*};
 

@@ -1,6 +1,6 @@
 //! A lock over a quorum of servers that know nothing of each other.
 
-use redlatch::{LockGuard, NodeOutcome, NodeOutcomes, RedLock, RedLockBuilder};
+use redlatch::{NodeOutcome, NodeOutcomes, RedLock, RedLockBuilder};
 use tokio::sync::Mutex;
 
 use super::Fleet;

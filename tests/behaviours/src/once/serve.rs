@@ -1,7 +1,5 @@
 //! Running each slot when it begins.
 
-use std::sync::Mutex;
-
 use crate::prelude::*;
 
 behaviours! {
@@ -19,7 +17,7 @@ fn serving(job: Job, log: &Log, fails: fn(u32) -> bool) -> JoinHandle<Error> {
     let log = Arc::clone(log);
     tokio::spawn(async move {
         let work = async move |run: &JobRun| {
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            sleep(Duration::from_millis(20)).await;
             let failed = fails(run.attempt());
             let slot = run.slot().instant().unwrap();
             log.lock().unwrap().push((slot, run.attempt(), !failed));

@@ -5,9 +5,9 @@ pub mod crowd;
 pub mod fairness;
 pub mod upgrade;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
-use redlatch::{AnyGuard, ReadGuard, ReadWriteInfo, ReadWriteLock as Rw, WriteGuard};
+use redlatch::{ReadGuard, ReadWriteInfo, ReadWriteLock as Rw, WriteGuard};
 
 use crate::{given::Ground, prelude::*};
 
@@ -73,7 +73,7 @@ impl Rivals {
     /// Notes a grant, and waits for a moment.
     pub async fn granted(&self) {
         self.grants.fetch_add(1, Relaxed);
-        tokio::time::sleep(MS).await;
+        sleep(MS).await;
     }
 
     /// Takes the other side 20 times, and stops the rivals. Returns how many of their grants came
@@ -91,7 +91,7 @@ impl Rivals {
             let before = self.grants.load(Relaxed);
             let guard = taking.await.unwrap();
             most = most.max(self.grants.load(Relaxed) - before);
-            tokio::time::sleep(MS).await;
+            sleep(MS).await;
             guard.into().release().await.unwrap();
         }
         self.over.store(true, Relaxed);

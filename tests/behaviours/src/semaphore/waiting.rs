@@ -1,8 +1,8 @@
 //! Waiting for permits: order, sizes, calls.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
-use redlatch::{Backoff, Semaphore, WaitStrategy};
+use redlatch::Semaphore;
 
 use super::{all_back, assert_all_back, queued, set};
 use crate::{fair::support::Grants, prelude::*};
@@ -27,7 +27,7 @@ fn waiter(of: &Semaphore, n: u32, at: usize, grants: &Grants, span: Duration) ->
     tokio::spawn(async move {
         let guard = semaphore.acquire_many(n).await.unwrap();
         grants.note(at);
-        tokio::time::sleep(span).await;
+        sleep(span).await;
         guard.release().await.unwrap();
     })
 }
@@ -93,12 +93,12 @@ async fn a_waiter_for_many_is_served_while_others_come_and_go(client: Client) {
         async move {
             while !stop.load(Relaxed) {
                 let guard = semaphore.acquire().await.unwrap();
-                tokio::time::sleep(2 * MS).await;
+                sleep(2 * MS).await;
                 guard.release().await.unwrap();
             }
         }
     });
-    tokio::time::sleep(10 * MS).await;
+    sleep(10 * MS).await;
     for _ in 0..10 {
         let five = semaphore.try_acquire_many_for(5, GENEROUS).await;
         let five = five.unwrap().expect("the others go on, and it is served");
@@ -147,7 +147,7 @@ async fn held_permits_never_exceed_their_number(clients: [Client; 2]) {
                 let n = [1, 2, 5][(at + round) % 3];
                 let guard = semaphore.acquire_many(n).await.unwrap();
                 peak.fetch_max(out.fetch_add(n, Relaxed) + n, Relaxed);
-                tokio::time::sleep(MS).await;
+                sleep(MS).await;
                 out.fetch_sub(n, Relaxed);
                 if round % 2 == 0 {
                     guard.release().await.unwrap();

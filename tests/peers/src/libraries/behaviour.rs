@@ -23,8 +23,9 @@ pub(super) async fn record(stage: &Stage<'_>) -> Outcome {
     let mut messages = Connection::open(stage.server.address(), Duration::from_secs(20))?;
     messages.command(&["SUBSCRIBE", CHANNEL, END])?;
     messages.read_reply()?;
-    let (mut lines, mut recorded) = (0, String::new());
-    for line in STORED.lines().filter(|line| !line.starts_with('#')) {
+    let stored = || STORED.lines().filter(|line| !line.starts_with('#'));
+    let mut recorded = String::new();
+    for line in stored() {
         let columns: Vec<_> = line.split(" | ").collect();
         let [call, before, ..] = columns[..] else {
             return Err(format!("{line:?} is no line of the record").into());
@@ -42,19 +43,10 @@ pub(super) async fn record(stage: &Stage<'_>) -> Outcome {
         let after = state(stage);
         let said = published(stage, &mut messages)?;
         recorded += &format!("{call} | {before} | {word} | {after} | {said}\n");
-        lines += 1;
     }
-    let stored: Vec<_> = STORED
-        .lines()
-        .filter(|line| !line.starts_with('#'))
-        .collect();
-    ensure(lines == stored.len(), "a line was not recorded")?;
-    let same = recorded.lines().eq(stored);
-    ensure(
-        same,
-        &format!("it does otherwise than recorded:\n{recorded}"),
-    )?;
-    println!("  {lines} calls do what is recorded");
+    let otherwise = format!("it does otherwise than recorded:\n{recorded}");
+    ensure(recorded.lines().eq(stored()), &otherwise)?;
+    println!("  {} calls do what is recorded", stored().count());
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use redlatch::{Client, Lockable};
 use redlatch_tests::server::{Server, ServerBinary, ServerOptions};
 
 pub(crate) use self::ours::ours;
-use self::process::{Peer, Program};
+use self::process::{PROGRAMS, Peer};
 use crate::Outcome;
 
 /// What the command line says.
@@ -21,22 +21,23 @@ use crate::Outcome;
 pub(crate) struct Options {
     /// Where the programs of the libraries have been built.
     programs: PathBuf,
-    python: String,
+    pub(crate) python: String,
     /// The libraries; all of them if empty.
     only: Vec<String>,
-    /// How often each library's name is held under load.
-    rounds: u64,
+    /// How often each kind of lock is held, or each library's name under load.
+    pub(crate) rounds: u64,
     /// How many processes are replaced in a deploy.
     processes: usize,
 }
 
 impl Options {
-    pub(crate) fn parse(args: &[String]) -> Outcome<Self> {
+    /// Reads the arguments. `rounds` is the number of rounds unless they say another one.
+    pub(crate) fn parse(args: &[String], rounds: u64) -> Outcome<Self> {
         let mut options = Self {
             programs: PathBuf::new(),
             python: String::new(),
             only: Vec::new(),
-            rounds: 10_000,
+            rounds,
             processes: 20,
         };
         let number = |text: &String| {
@@ -55,8 +56,8 @@ impl Options {
                 other => return Err(format!("unknown argument {other:?}").into()),
             }
         }
-        let known = |name: &String| Program::ALL.iter().any(|program| program.name == name);
-        match options.only.iter().find(|name| !known(name)) {
+        let mut only = options.only.iter();
+        match only.find(|name| !PROGRAMS.contains(&name.as_str())) {
             Some(name) => Err(format!("there is no program of {name}").into()),
             None => Ok(options),
         }
@@ -71,11 +72,11 @@ const RECHECK: Duration = Duration::from_millis(1600);
 pub(crate) async fn all(options: &Options) -> Outcome {
     let binary = ServerBinary::all().into_iter().next();
     let binary = binary.ok_or("there is no server")?;
-    for program in Program::ALL {
-        if !options.only.is_empty() && !options.only.iter().any(|name| name == program.name) {
+    for program in PROGRAMS {
+        if !options.only.is_empty() && !options.only.iter().any(|name| name == program) {
             continue;
         }
-        println!("{} on {binary}", program.name);
+        println!("{program} on {binary}");
         let server = Server::start(&binary, ServerOptions::default());
         let stage = Stage {
             options,
@@ -84,7 +85,7 @@ pub(crate) async fn all(options: &Options) -> Outcome {
             server,
         };
         let result = stage.run().await;
-        result.map_err(|error| format!("{}: {error}", program.name))?;
+        result.map_err(|error| format!("{program}: {error}"))?;
     }
     Ok(())
 }
@@ -92,7 +93,7 @@ pub(crate) async fn all(options: &Options) -> Outcome {
 /// A library, a server, and a client of this family.
 struct Stage<'a> {
     options: &'a Options,
-    program: &'static Program,
+    program: &'static str,
     client: Client,
     server: Server,
 }
@@ -103,7 +104,7 @@ impl Stage<'_> {
         scenes::renewals(self).await?;
         scenes::deaths(self).await?;
         scenes::foreign_values(self).await?;
-        if self.program.is_redisson() {
+        if self.is_redisson() {
             behaviour::record(self).await?;
             redisson::re_entry(self).await?;
             redisson::forced_ends(self).await?;
@@ -115,18 +116,22 @@ impl Stage<'_> {
     /// Starts the program of the library.
     fn peer(&self) -> Peer {
         let address = self.server.address();
-        Peer::start(&mut self.program.command(self.options, address))
+        Peer::start(&mut process::command(self.program, self.options, address))
     }
 
     /// Starts a process of this family; see [`ours()`].
     fn ours(&self, args: &[&str]) -> Peer {
         let mut command = process::own();
-        command.args(["ours", &self.server.url(), self.program.name]);
+        command.args(["ours", &self.server.url(), self.program]);
         Peer::start(command.args(args))
     }
 
+    fn is_redisson(&self) -> bool {
+        self.program == "redisson"
+    }
+
     fn lock(&self, name: &str) -> Arc<dyn Lockable> {
-        ours::lock(&self.client, self.program.name, name, false)
+        ours::lock(&self.client, self.program, name, false)
     }
 }
 

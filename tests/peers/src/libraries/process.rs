@@ -14,70 +14,58 @@ use tokio::{sync::mpsc, time::timeout};
 
 use super::Options;
 
-/// The program of a library.
-#[derive(Debug)]
-pub(super) struct Program {
-    pub(super) name: &'static str,
-}
+/// The libraries that have a program.
+pub(super) const PROGRAMS: [&str; 6] = [
+    "redis-py",
+    "redsync",
+    "redislock",
+    "node-redlock",
+    "rslock",
+    "redisson",
+];
 
-impl Program {
-    pub(super) const ALL: &[Self] = &[
-        Self { name: "redis-py" },
-        Self { name: "redsync" },
-        Self { name: "redislock" },
-        Self {
-            name: "node-redlock",
-        },
-        Self { name: "rslock" },
-        Self { name: "redisson" },
-    ];
-
-    pub(super) fn is_redisson(&self) -> bool {
-        self.name == "redisson"
-    }
-
-    pub(super) fn command(&self, options: &Options, server: SocketAddr) -> Command {
-        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("libraries");
-        let built = &options.programs;
-        let mut command = match self.name {
-            "redis-py" => {
-                let mut command = Command::new(&options.python);
-                command.arg(sources.join("redis_py/peer.py"));
-                command
-            }
-            "redsync" | "redislock" => Command::new(built.join("go/peer")),
-            "node-redlock" => {
-                let mut command = Command::new("node");
-                command.arg(built.join("node/peer.js"));
-                command
-            }
-            "redisson" => {
-                let mut command = Command::new("java");
-                // Small and quick to start, since twenty of them run at once.
-                command.args([
-                    "-Xmx48m",
-                    "-XX:TieredStopAtLevel=1",
-                    "-XX:+UseSerialGC",
-                    "-cp",
-                ]);
-                let folder = built.join("java");
-                let (classes, lib) = (folder.join("classes"), folder.join("lib"));
-                command.arg(format!("{}:{}/*", classes.display(), lib.display()));
-                command.arg("Peer");
-                command
-            }
-            name => {
-                let mut command = own();
-                command.arg(name);
-                command
-            }
-        };
-        command.args([server.ip().to_string(), server.port().to_string()]);
-        if self.name == "redsync" || self.name == "redislock" {
-            command.arg(self.name);
+/// Returns the command of a library's program.
+pub(super) fn command(program: &str, options: &Options, server: SocketAddr) -> Command {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("libraries");
+    let built = &options.programs;
+    let mut command = match program {
+        "redis-py" => {
+            let mut command = Command::new(&options.python);
+            command.arg(sources.join("redis_py/peer.py"));
+            command
         }
-        command
+        "redsync" | "redislock" => Command::new(built.join("go/peer")),
+        "node-redlock" => {
+            let mut command = Command::new("node");
+            command.arg(built.join("node/peer.js"));
+            command
+        }
+        "redisson" => {
+            let mut command = Command::new("java");
+            // Small and quick to start, since twenty of them run at once.
+            command.args([
+                "-Xmx48m",
+                "-XX:TieredStopAtLevel=1",
+                "-XX:+UseSerialGC",
+                "-cp",
+            ]);
+            let folder = built.join("java");
+            let (classes, lib) = (folder.join("classes"), folder.join("lib"));
+            command.arg(format!("{}:{}/*", classes.display(), lib.display()));
+            command.arg("Peer");
+            command
+        }
+        name => {
+            let mut command = own();
+            command.arg(name);
+            command
+        }
+    };
+    command.args([server.ip().to_string(), server.port().to_string()]);
+    if program == "redsync" || program == "redislock" {
+        command.arg(program);
     }
+    command
 }
 
 /// Returns a command for this program.

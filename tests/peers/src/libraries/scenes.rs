@@ -28,7 +28,7 @@ pub(super) async fn hand_over(stage: &Stage<'_>) -> Outcome {
         let guard = guard.map_err(|_| "ours waits for ever")?;
         let guard = guard.expect("no panic")?;
         let to_ours = freed.elapsed();
-        if stage.program.is_redisson() {
+        if stage.is_redisson() {
             let told = asked.elapsed() < RECHECK;
             ensure(told, "ours may have been let in by a re-check")?;
         }
@@ -62,7 +62,7 @@ pub(super) async fn renewals(stage: &Stage<'_>) -> Outcome {
     guard.release().await?;
 
     let free = || async { matches!(lock.try_lock().await, Ok(Some(_))) };
-    if stage.program.is_redisson() {
+    if stage.is_redisson() {
         // It renews by itself what has no lease.
         peer.expect("lock b 0 0", "held").await?;
         sleep(4500 * MS).await;
@@ -85,7 +85,7 @@ pub(super) async fn deaths(stage: &Stage<'_>) -> Outcome {
     let lock = stage.lock("c");
     let mut peer = stage.peer();
     // Redisson's renewed lease is 3 s, too.
-    let given = if stage.program.is_redisson() { 0 } else { 3000 };
+    let given = if stage.is_redisson() { 0 } else { 3000 };
     let asked = Instant::now();
     peer.expect(&format!("lock c {given} 0"), "held").await?;
     let held = Instant::now();
@@ -113,7 +113,7 @@ pub(super) async fn deaths(stage: &Stage<'_>) -> Outcome {
 pub(super) async fn foreign_values(stage: &Stage<'_>) -> Outcome {
     let mut peer = stage.peer();
     let server = &stage.server;
-    let redisson = stage.program.is_redisson();
+    let redisson = stage.is_redisson();
     if redisson {
         server.command(&["SET", "f", "text"]);
     } else {

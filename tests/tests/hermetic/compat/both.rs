@@ -1,17 +1,15 @@
 //! What both layouts have in common.
 
 use redlatch::{
-    Acquire, Client, ErrorKind, Held, HoldState, Lockable, LossCause, Released,
+    Acquire, Held,
     compat::{Redisson, SetNx},
     runtime::Value,
 };
-use redlatch_behaviours::prelude::*;
-use redlatch_embedded::LostReply;
 use redlatch_lua::{REDISSON, SETNX, Source};
 use redlatch_tests::copies::Copies;
 
 use super::{java_holds, other};
-use crate::trouble::lose_reply;
+use crate::prelude::*;
 
 /// A layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,11 @@
 //! Messages that the server refuses are reported.
 
 use redlatch::compat::{Redisson, SetNx};
-use redlatch_behaviours::prelude::*;
 use redlatch_embedded::engine::Condition;
 use tracing::Level;
 use tracing_subscriber::fmt::format::FmtSpan;
 
-use crate::lock::observability::Log;
+use crate::{lock::observability::Log, prelude::*};
 
 /// Returns the events about refused messages since the last call.
 fn refusals(log: &Log) -> Vec<String> {

@@ -6,7 +6,8 @@ mod redisson;
 mod set_nx;
 
 use redlatch::runtime::{Command, Reply};
-use redlatch_behaviours::prelude::*;
+
+use crate::prelude::*;
 
 /// A thread of a Java process.
 const JAVA: &str = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee:33";

@@ -1,13 +1,11 @@
 //! The layout of Redisson's `RLock`.
 
-use redlatch::{HoldState, LossCause, Released, compat::Redisson};
-use redlatch_behaviours::prelude::*;
-use redlatch_embedded::LostReply;
+use redlatch::compat::Redisson;
 use redlatch_lua::REDISSON;
 use redlatch_tests::copies::Copies;
 
 use super::{JAVA, java_holds};
-use crate::trouble::lose_reply;
+use crate::prelude::*;
 
 const SIDE: &str = "redlatch:redisson?{x}{}";
 

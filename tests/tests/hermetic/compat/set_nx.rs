@@ -1,13 +1,13 @@
 //! The layout of redis-py, redsync, redislock, node-redlock and rslock.
 
 use redlatch::{
-    HoldState, Lockable, RedLock, Released,
+    RedLock,
     compat::SetNx,
     runtime::{Command, Value},
 };
-use redlatch_behaviours::prelude::*;
 
 use super::other;
+use crate::prelude::*;
 
 const SIDE: &str = "redlatch:setnx?{x}{}";
 

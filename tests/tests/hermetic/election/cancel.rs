@@ -1,13 +1,9 @@
 //! Every future of the election may be dropped at every await: poll it k times, drop it, look what
 //! is left (L2).
 
-use redlatch::{Client, OnError, Term};
-use redlatch_behaviours::prelude::*;
+use redlatch::OnError;
 
-use crate::{
-    cancel::{Task, after_each_poll, polled, task},
-    ways::within,
-};
+use crate::prelude::*;
 
 /// Polls what `make` gives 1, 2, 3, … times and drops it, until it is done before that. Each time
 /// the client has nothing afterwards, another candidate leads at once, and nothing is left.
@@ -36,10 +32,10 @@ async fn cancelled_lead_leaves_nothing() {
         (task(async move {
             let election = client.election("x").value("v");
             let lead = election.lead(async move |term: &Term| {
-                let task = term.spawn(tokio::time::sleep(3 * MS));
+                let task = term.spawn(sleep(3 * MS));
                 term.spawn(std::future::pending::<()>());
                 task.await.unwrap();
-                tokio::time::sleep(2 * MS).await;
+                sleep(2 * MS).await;
             });
             lead.await.unwrap();
         }),)
@@ -60,7 +56,7 @@ async fn cancelled_lead_of_failing_work_leaves_nothing() {
                 let lead = election.lead(async move |term: &Term| {
                     runs += 1;
                     term.spawn(std::future::pending::<()>());
-                    tokio::time::sleep(MS).await;
+                    sleep(MS).await;
                     if runs == 3 { Ok(()) } else { Err("broken") }
                 });
                 lead.await.unwrap();
@@ -96,9 +92,9 @@ async fn cancelled_observer_leaves_nothing() {
     dropped_at_every_await(async |backend: &Backend, client: Client| {
         let other = backend.client().await;
         tokio::spawn(async move {
-            tokio::time::sleep(3 * MS).await;
+            sleep(3 * MS).await;
             let election = other.election("x");
-            let lead = election.lead(async move |_: &Term| tokio::time::sleep(2 * MS).await);
+            let lead = election.lead(async move |_: &Term| sleep(2 * MS).await);
             lead.await.unwrap();
         });
         (task(async move {

@@ -1,17 +1,12 @@
 //! Work that obeys the end of its term stays a candidate, and work that resigns does not.
 
-use std::{
-    convert::Infallible,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-};
+use std::convert::Infallible;
 
 use futures_util::{FutureExt, future::LocalBoxFuture};
-use redlatch::{Election, Error, OnError, Term};
-use redlatch_behaviours::prelude::*;
+use redlatch::OnError;
 use tokio::select;
+
+use crate::prelude::*;
 
 /// The number of terms that have begun.
 type Terms = Arc<AtomicU32>;

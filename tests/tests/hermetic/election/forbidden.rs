@@ -1,20 +1,13 @@
 //! An operator forbids the renewal of a term: the work has its grace, and nobody else leads before.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, Ordering},
-};
-
 use futures_util::future::pending;
-use redlatch::{Term, runtime::Command};
-use redlatch_behaviours::{election::Working, prelude::*};
-use redlatch_embedded::{LostReply, calls};
-use tokio::{
-    sync::{Notify, oneshot},
-    time::sleep,
-};
+use redlatch::runtime::Command;
+use redlatch_behaviours::election::Working;
+use redlatch_embedded::calls;
+use tokio::sync::oneshot;
 
 use super::beside;
+use crate::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn work_has_its_grace_when_its_renewal_is_forbidden() {

@@ -1,17 +1,12 @@
 //! A leader that was stopped, or is cut off from its server: its work ends in time.
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicU32, Ordering},
-};
-
 use futures_util::{future::pending, poll};
-use redlatch::{Client, Term, runtime::BoxFuture};
-use redlatch_behaviours::{election::Working, prelude::*};
-use tokio::{sync::Notify, time::advance};
+use redlatch::runtime::BoxFuture;
+use redlatch_behaviours::election::Working;
+use tokio::time::advance;
 
 use super::beside;
-use crate::{cancel::polled, spawning::client_with};
+use crate::{prelude::*, spawning::client_with};
 
 /// Tasks of terms, which the test polls when it likes.
 type Parked = Arc<Mutex<Vec<BoxFuture<()>>>>;
@@ -127,7 +122,7 @@ async fn ending_comes_when_renewals_are_not_answered() {
     let (backend, [client]) = embedded().await;
     let election = client.election("x").lease(10 * SECOND).grace(2 * SECOND);
     let lead = election.lead(async |term: &Term| {
-        let early = tokio::time::timeout(30 * SECOND, term.ending()).await;
+        let early = timeout(30 * SECOND, term.ending()).await;
         early.expect_err("renewals move the deadline");
         backend.embedded_server().stop_for(60 * SECOND);
         let start = Instant::now();
@@ -135,7 +130,7 @@ async fn ending_comes_when_renewals_are_not_answered() {
         let waited = start.elapsed();
         assert!((3 * SECOND..8 * SECOND).contains(&waited), "{waited:?}");
         term.check().unwrap();
-        tokio::time::sleep(SECOND).await;
+        sleep(SECOND).await;
         term.check().unwrap();
         term.resign();
     });

@@ -6,7 +6,7 @@ mod forbidden;
 mod late;
 mod observing;
 
-use redlatch::Error;
+use crate::prelude::*;
 
 /// Runs `follow` to its end beside a call whose work never returns.
 async fn beside(lead: impl Future<Output = Result<(), Error>>, follow: impl Future<Output = ()>) {

@@ -1,8 +1,6 @@
 //! What observers of an election are told.
 
-use redlatch::Term;
-use redlatch_behaviours::prelude::*;
-use tokio::time::timeout;
+use crate::prelude::*;
 
 /// The server forgets the last term in the end. Nobody has led since, so that is no news.
 #[tokio::test(start_paused = true)]

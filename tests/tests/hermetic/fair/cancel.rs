@@ -1,11 +1,11 @@
 //! Every future of the fair lock may be dropped at every await (L2).
 
-use redlatch::Client;
-use redlatch_behaviours::{fair::support::ticket, prelude::*};
+use redlatch_behaviours::fair::support::ticket;
 use tokio::task::JoinSet;
 
 use crate::{
-    cancel::{dropped_at_every_await, held_by_another, task},
+    cancel::{dropped_at_every_await, held_by_another},
+    prelude::*,
     ways::way,
 };
 

@@ -1,8 +1,9 @@
 //! A fair lock on a server that is out of memory: it takes nothing new, and lets go of everything.
 
-use redlatch::{Error, ErrorKind, Released};
-use redlatch_behaviours::{fair::support::waits, prelude::*};
+use redlatch_behaviours::fair::support::waits;
 use redlatch_tests::fixture::assert_nothing_left;
+
+use crate::prelude::*;
 
 #[track_caller]
 fn assert_refused<T>(result: Result<T, Error>) {

@@ -1,13 +1,9 @@
 //! A fair lock and a server that loses replies, messages and data.
 
-use redlatch_behaviours::{
-    fair::support::{Grants, queued, queued_as},
-    prelude::*,
-};
-use redlatch_embedded::LostReply;
+use redlatch_behaviours::fair::support::{Grants, queued, queued_as};
 use redlatch_lua::FAIR;
 
-use crate::trouble::lose_reply;
+use crate::prelude::*;
 
 /// However many waiters of a client have lost their places, they do not all ask at once, and each
 /// asks once.
@@ -126,7 +122,5 @@ async fn hand_overs_without_messages_take_one_recheck_each() {
     println!("the longest hand-over without messages: {longest:?}");
     assert!(longest <= 2_405 * MS, "{longest:?}");
     assert_eq!(grants.list(), (0..24).collect::<Vec<_>>());
-    for client in &clients {
-        assert_tables_empty(client).await;
-    }
+    assert_all_empty(&clients).await;
 }

@@ -13,14 +13,11 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::BoxFuture, poll};
-use redlatch::{
-    Backoff, Client, Error, HoldState, LossCause, Released, WaitStrategy, runtime::Command,
-};
-use redlatch_behaviours::prelude::*;
+use redlatch::runtime::Command;
 use redlatch_lua::{FAIR, POOL, RWLOCK};
-use tokio::task::{JoinError, JoinHandle};
+use tokio::task::JoinError;
 
-use crate::ways::{Guard, within};
+use crate::{prelude::*, ways::Guard};
 
 const KEY: &str = "redlatch:{x}";
 const QUEUE: &str = "redlatch:{x}:q";

@@ -1,10 +1,8 @@
 //! Grants to a waiter of the same client, which learns of them from the reply.
 
-use redlatch_embedded::LostReply;
 use tokio::task::yield_now;
 
 use super::*;
-use crate::trouble::lose_reply;
 
 /// How a hold ends.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,10 +1,9 @@
 //! Grants to a waiter of another client, which learns of them from a message.
 
 use redlatch::runtime::ServerError;
-use redlatch_embedded::{LostReply, calls};
+use redlatch_embedded::calls;
 
 use super::*;
-use crate::trouble::{lose_reply, refuse_next};
 
 #[tokio::test(start_paused = true)]
 async fn hand_over_costs_no_request_of_the_next_holder() {

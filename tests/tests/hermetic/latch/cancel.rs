@@ -2,22 +2,17 @@
 //! left (L2).
 
 use redlatch::CountDownLatch;
-use redlatch_behaviours::prelude::*;
-use redlatch_embedded::LostReply;
 use redlatch_lua::LATCH;
 
 use super::set_latch;
-use crate::{
-    cancel::{Task, after_each_poll, polled, task},
-    trouble::lose_reply,
-};
+use crate::prelude::*;
 
 /// Counts down on another client after so many ms.
 fn later(backend: &Backend, ms: u32, n: u32) {
     let connecting = backend.builder().connect();
     tokio::spawn(async move {
         let latch = connecting.await.unwrap().count_down_latch("x");
-        tokio::time::sleep(ms * MS).await;
+        sleep(ms * MS).await;
         latch.count_down(n).await.unwrap();
     });
 }
@@ -44,7 +39,7 @@ const CALLS: [(&str, u32, Call); 8] = [
         later(backend, 8, 3);
         task(async move {
             let waits = (1..6).map(|i| latch.wait_for(i * 4 * MS).into_future());
-            futures_util::future::join_all(waits).await;
+            join_all(waits).await;
         })
     }),
     ("count-down and wait", 0, |backend, latch| {

@@ -1,13 +1,9 @@
 //! What a latch does when the server has forgotten it, and what a message about it is worth.
 
-use redlatch::ErrorKind;
-use redlatch_behaviours::{
-    latch::{counting_and_waiting, listening, passed, waiting},
-    prelude::*,
-};
-use tokio::task::JoinHandle;
+use redlatch_behaviours::latch::{counting_and_waiting, listening, passed, waiting};
 
 use super::{refuse_look, set_latch};
+use crate::prelude::*;
 
 /// A latch is set, counted down and waited for; the server is flushed, and the same happens again.
 #[tokio::test(start_paused = true)]
@@ -133,9 +129,7 @@ async fn forged_message_makes_each_client_look_once() {
     latch.count_down(1).await.unwrap();
     passed(waiters).await;
     assert_eq!(backend.script_calls() - before, 3, "one look per client");
-    for client in &clients {
-        assert_tables_empty(client).await;
-    }
+    assert_all_empty(&clients).await;
 }
 
 /// The answer to the look that a message causes may be lost like any other.

@@ -5,11 +5,11 @@ mod forgotten;
 mod trouble;
 mod waiting;
 
-use redlatch::{Client, CountDownLatch};
-use redlatch_behaviours::{latch::set, prelude::*};
+use redlatch::CountDownLatch;
+use redlatch_behaviours::latch::set;
 use redlatch_lua::LATCH;
 
-use crate::trouble::refuse_next;
+use crate::prelude::*;
 
 /// Starts an embedded server that knows all scripts, and sets the latch `x`.
 async fn set_latch(count: u32) -> (Backend, Client, CountDownLatch) {

@@ -1,15 +1,10 @@
 //! A latch and a server that loses replies, stops, restarts and forgets.
 
-use redlatch::ErrorKind;
-use redlatch_behaviours::{
-    latch::{listening, waiting},
-    prelude::*,
-};
-use redlatch_embedded::LostReply;
+use redlatch_behaviours::latch::{listening, waiting};
 use redlatch_lua::LATCH;
 
 use super::{refuse_look, set_latch};
-use crate::trouble::{lose_reply, refuse_next};
+use crate::prelude::*;
 
 /// The answer is lost, the latch opens, and is set and shut again before the copy arrives.
 // L37

@@ -1,13 +1,9 @@
 //! Waiting for a latch: what it costs, and what lets it end.
 
-use redlatch::{Backoff, ErrorKind, WaitStrategy};
-use redlatch_behaviours::{
-    latch::{listening, passed, waiting},
-    prelude::*,
-};
+use redlatch_behaviours::latch::{listening, passed, waiting};
 
 use super::{refuse_look, set_latch};
-use crate::trouble::refuse_subscriptions;
+use crate::{prelude::*, trouble::refuse_subscriptions};
 
 /// One that is polled until it has sent its look and never again must not keep the others from
 /// looking.

@@ -2,10 +2,9 @@
 //! is left (L2).
 
 use redlatch::limit::RateLimiter;
-use redlatch_behaviours::prelude::*;
 
 use super::{HOUR, hourly, remaining};
-use crate::cancel::{Task, after_each_poll, polled, task};
+use crate::prelude::*;
 
 type Call = fn(RateLimiter) -> Task;
 
@@ -79,7 +78,7 @@ async fn cancelled_waiter_behind_others_leaves_no_trace() {
     backend.pass(5 * MS).await;
     let before = backend.script_calls();
     for _ in 0..100 {
-        let waiter = tokio::time::timeout(20 * MS, limiter.acquire(1)).await;
+        let waiter = timeout(20 * MS, limiter.acquire(1)).await;
         assert!(waiter.is_err(), "another waits before it");
     }
     assert_eq!(backend.script_calls(), before, "it does not ask");

@@ -1,15 +1,10 @@
 //! The calls of one client for one limiter, which share requests and wait for each other.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicUsize, Ordering},
-};
-
 use redlatch::limit::{Admission, RateLimiter};
-use redlatch_behaviours::prelude::*;
 use redlatch_tests::slow::far_client;
 
 use super::HOUR;
+use crate::prelude::*;
 
 /// Returns a limiter whose server is 20 ms away and back.
 async fn far() -> RateLimiter {
@@ -40,15 +35,15 @@ async fn a_waiter_passes_although_others_ask_all_the_time() {
     let others = spawned(3, |other| {
         let (limiter, over) = (limiter.clone(), Arc::clone(&over));
         async move {
-            tokio::time::sleep(7 * MS * other as u32).await;
+            sleep(7 * MS * other as u32).await;
             while !over.load(Ordering::Relaxed) {
                 drop(limiter.try_acquire(1).await.unwrap());
             }
         }
     });
-    tokio::time::sleep(SECOND).await;
+    sleep(SECOND).await;
     for _ in 0..10 {
-        let waiter = tokio::time::timeout(70 * MS, limiter.acquire(1));
+        let waiter = timeout(70 * MS, limiter.acquire(1));
         waiter.await.expect("its turn comes").unwrap();
     }
     over.store(true, Ordering::Relaxed);
@@ -66,17 +61,17 @@ async fn turns_of_waiters_that_give_up_are_taken_by_others() {
     }
     let give_up = async |limiter: &RateLimiter, patience: Duration| {
         while start.elapsed() < 6 * SECOND {
-            let waiter = tokio::time::timeout(patience, limiter.acquire(1)).await;
+            let waiter = timeout(patience, limiter.acquire(1)).await;
             passed.fetch_add(usize::from(waiter.is_ok()), Ordering::Relaxed);
         }
     };
     let callers = limiters
         .iter()
         .flat_map(|limiter| [50, 90, 130, 170].map(|patience| give_up(limiter, patience * MS)));
-    futures_util::future::join_all(callers).await;
+    join_all(callers).await;
     let passed = passed.into_inner();
     assert!((50..=61).contains(&passed), "{passed} of 61");
-    tokio::time::sleep(20 * MS).await;
+    sleep(20 * MS).await;
     let left = limiters[0].peek().await.unwrap().reset_after();
     assert!(left <= 100 * MS, "{left:?} are owed, and no caller waits");
 }
@@ -128,7 +123,7 @@ async fn an_unpolled_waiter_keeps_its_turn_until_its_pass_counts() {
     let mut unpolled = Box::pin(limiter.acquire(1));
     assert!(futures_util::poll!(unpolled.as_mut()).is_pending());
     backend.pass(20 * MS).await;
-    let next = tokio::time::timeout(3 * SECOND, limiter.acquire(1));
+    let next = timeout(3 * SECOND, limiter.acquire(1));
     next.await.expect("its turn comes").unwrap();
     unpolled.await.unwrap();
 }

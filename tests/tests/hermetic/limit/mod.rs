@@ -4,8 +4,9 @@ mod cancel;
 mod lines;
 mod trouble;
 
-use redlatch::{Client, limit::RateLimiter};
-use redlatch_behaviours::prelude::*;
+use redlatch::limit::RateLimiter;
+
+use crate::prelude::*;
 
 /// Starts a server, and returns a client and a limiter that pays one token in an hour.
 async fn hourly(burst: u64) -> (Backend, Client, RateLimiter) {

@@ -1,16 +1,13 @@
 //! A limiter and a server that stops, forgets, and has its clock set.
 
-use futures_util::future::join_all;
 use redlatch::{
-    ErrorKind,
     limit::Admission,
     runtime::{Command, ServerError},
 };
-use redlatch_behaviours::prelude::*;
 use redlatch_lua::LIMIT;
 
 use super::{HOUR, hourly};
-use crate::trouble::refuse_next;
+use crate::prelude::*;
 
 // L3, L4
 #[tokio::test(start_paused = true)]

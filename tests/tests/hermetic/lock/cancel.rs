@@ -1,10 +1,8 @@
 //! Every future of the lock may be dropped at every await (L2).
 
-use redlatch::Client;
-use redlatch_behaviours::prelude::*;
-
 use crate::{
-    cancel::{dropped_at_every_await, polled, release, task},
+    cancel::{dropped_at_every_await, release},
+    prelude::*,
     ways::way,
 };
 

@@ -2,9 +2,8 @@
 
 use futures_util::poll;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
-use redlatch::{ErrorKind, LossCause, Released};
-use redlatch_behaviours::prelude::*;
-use tokio::time::timeout;
+
+use crate::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_and_repeated_close_releases_every_hold() {

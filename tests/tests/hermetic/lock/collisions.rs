@@ -5,8 +5,7 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-use redlatch::{HoldState, LossCause};
-use redlatch_behaviours::prelude::*;
+use crate::prelude::*;
 
 /// Two names whose keys agree in the bits of the hash that the client's table of holds has.
 fn colliding(prefix: &str) -> (String, String) {

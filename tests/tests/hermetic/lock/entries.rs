@@ -1,9 +1,6 @@
 //! How often one owner may enter its hold.
 
-use redlatch::{ErrorKind, Lockable, Released};
-use redlatch_behaviours::prelude::*;
-
-use crate::ways::LOCKS;
+use crate::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn owner_has_a_thousand_guards_at_most() {

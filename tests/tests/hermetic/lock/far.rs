@@ -1,7 +1,8 @@
 //! A server that is far away: leases that are not long against a round trip.
 
-use redlatch_behaviours::prelude::*;
 use redlatch_tests::{fixture::assert_nothing_left, slow::far_client};
+
+use crate::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn lease_slightly_longer_than_a_round_trip_is_granted() {

@@ -2,10 +2,9 @@
 //! missing.
 
 use redlatch::runtime::Command;
-use redlatch_behaviours::prelude::*;
 use redlatch_embedded::EmbeddedServer;
 
-use crate::trouble::refuse_subscriptions;
+use crate::{prelude::*, trouble::refuse_subscriptions};
 
 #[tokio::test(start_paused = true)]
 async fn no_pattern_panics() {
@@ -81,7 +80,7 @@ async fn client_without_channel_rights_rechecks_by_the_clock_and_stays_connected
 /// Returns how many connections there have ever been, but for the ones that this itself makes: ids
 /// are given in order.
 fn dials(server: &EmbeddedServer) -> i64 {
-    use std::sync::atomic::{AtomicI64, Ordering};
+    use std::sync::atomic::AtomicI64;
     static ASKED: AtomicI64 = AtomicI64::new(0);
     let id = server.execute(&Command::new("CLIENT").arg("ID")).unwrap();
     id.as_int().unwrap() - ASKED.fetch_add(1, Ordering::Relaxed)

@@ -1,11 +1,9 @@
 //! Holds that follow each other under one name: the end of an old hold changes no later one, and
 //! its caller gets the right answer.
 
-use redlatch_behaviours::prelude::*;
 use redlatch_lua::REENTRANT;
-use tokio::time::timeout;
 
-use crate::trouble::refuse_next;
+use crate::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn release_of_an_expired_hold_does_not_requeue_waiters_of_the_newer_one() {

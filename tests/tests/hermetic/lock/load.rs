@@ -1,15 +1,10 @@
 //! Many requests, many waiters, clocks that differ: what one operation costs must not grow with the
 //! others.
 
-use std::sync::Arc;
-
-use futures_util::future::join_all;
-use redlatch::{Client, ErrorKind};
-use redlatch_behaviours::prelude::*;
 use redlatch_tests::{fixture::assert_nothing_left, skewed::SkewedRuntime};
 
 use super::renewals::slow;
-use crate::spawning::runtime_of;
+use crate::{prelude::*, spawning::runtime_of};
 
 /// The findings name ten and twenty thousand; the engine in a test build gets what takes it a
 /// second.

@@ -1,21 +1,11 @@
 //! Hand-offs within a process: the next local waiter asks right behind the release, and no waiter
 //! of another client loses its turn by that.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering::Relaxed},
-};
+use std::sync::atomic::Ordering::Relaxed;
 
-use redlatch::{Client, Error, Lock, LockGuard, Released};
-use redlatch_behaviours::prelude::*;
-use redlatch_embedded::LostReply;
 use redlatch_lua::REENTRANT;
-use tokio::{
-    task::JoinHandle,
-    time::{sleep, timeout},
-};
 
-use crate::trouble::{lose_reply, refuse_next};
+use crate::prelude::*;
 
 type Waiter = JoinHandle<Result<LockGuard, Error>>;
 

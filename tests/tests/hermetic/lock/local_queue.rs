@@ -1,8 +1,6 @@
 //! Waiters of one process for one name: their local queue moves on, whatever the server does.
 
-use futures_util::future::join_all;
-use redlatch_behaviours::prelude::*;
-use tokio::time::timeout;
+use crate::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn waiters_of_one_owner_do_not_deadlock_around_another_waiter() {

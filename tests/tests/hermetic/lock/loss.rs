@@ -1,8 +1,8 @@
 //! Losing a hold: told in time, whatever happens.
 
-use redlatch::{ErrorKind, HoldState};
-use redlatch_behaviours::{lock::waiting, prelude::*};
-use redlatch_embedded::LostReply;
+use redlatch_behaviours::lock::waiting;
+
+use crate::prelude::*;
 
 // L12
 #[tokio::test(start_paused = true)]
@@ -128,5 +128,5 @@ async fn scripts_are_loaded_again_on_every_path() {
     drop(inner);
     client.settled().await;
     server.flush_scripts();
-    assert_eq!(guard.release().await.unwrap(), redlatch::Released::Free);
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
 }

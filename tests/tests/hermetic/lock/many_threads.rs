@@ -1,13 +1,9 @@
 //! One hold, many threads: on a real clock and real threads, since nothing else shows a race.
 
-use std::sync::Arc;
-
-use redlatch::{
-    Client,
-    runtime::{Address, Login, Runtime, TokioRuntime},
-};
-use redlatch_behaviours::prelude::*;
+use redlatch::runtime::{Address, Login, Runtime, TokioRuntime};
 use redlatch_embedded::{EmbeddedServer, EmbeddedTransport};
+
+use crate::prelude::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_acquisitions_keep_the_tables_consistent() {
@@ -78,7 +74,7 @@ async fn remaining_guard_is_renewed_after_concurrent_releases() {
     client.settled().await;
     assert_eq!((client.tables().holds, client.tables().renewals), (40, 40));
     // A renewal is due after a third of the lease, and the lease itself is over in the end.
-    tokio::time::sleep(Duration::from_millis(1_300)).await;
+    sleep(Duration::from_millis(1_300)).await;
     for guard in &guards {
         guard.check().unwrap();
         let lock = client.lock(guard.name());

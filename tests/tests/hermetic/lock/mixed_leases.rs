@@ -1,7 +1,6 @@
 //! Guards of one hold with different leases, and what ends the hold's renewal.
 
-use redlatch::{ErrorKind, HoldState, LossCause, Released};
-use redlatch_behaviours::prelude::*;
+use crate::prelude::*;
 
 /// Short ones alone, or all sorts of them.
 #[tokio::test(start_paused = true)]

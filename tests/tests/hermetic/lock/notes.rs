@@ -1,9 +1,10 @@
 //! Notes of locks, where the server refuses a part of them or is far away.
 
 use redlatch::runtime::ServerError;
-use redlatch_behaviours::prelude::*;
 use redlatch_embedded::calls;
 use redlatch_tests::slow::far_client;
+
+use crate::prelude::*;
 
 /// The first note of a client changes its record as well.
 #[tokio::test(start_paused = true)]

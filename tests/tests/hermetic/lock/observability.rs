@@ -1,16 +1,12 @@
 //! What the lock tells about itself: metrics by kind and class, spans and events by name.
 
-use std::{
-    collections::BTreeMap,
-    io,
-    sync::{Arc, Mutex},
-};
+use std::{collections::BTreeMap, io};
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
-use redlatch_behaviours::prelude::*;
-use redlatch_embedded::LostReply;
 use tracing::{Dispatch, Level, subscriber::DefaultGuard};
 use tracing_subscriber::fmt::format::FmtSpan;
+
+use crate::prelude::*;
 
 /// A workload that makes every metric of the table move.
 async fn everything_happens(backend: &Backend) {

@@ -1,16 +1,10 @@
 //! What a pair of acquisition and release wakes besides who asked.
 
-use std::{
-    collections::BTreeMap,
-    future::poll_fn,
-    sync::{Arc, Mutex},
-};
+use std::{collections::BTreeMap, future::poll_fn};
 
-use redlatch::Client;
-use redlatch_behaviours::prelude::*;
 use tokio::task::yield_now;
 
-use crate::spawning::client_with;
+use crate::{prelude::*, spawning::client_with};
 
 /// How often each of the client's tasks has run.
 #[derive(Clone, Default)]

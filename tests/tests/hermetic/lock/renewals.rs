@@ -1,12 +1,9 @@
 //! Many holds and a server that is slow or far away: nothing is lost that can be kept.
 
-use std::sync::Arc;
-
-use futures_util::future::join_all;
-use redlatch::{Client, Durability, HoldState, Lock, LockGuard, LossCause};
-use redlatch_behaviours::prelude::*;
 use redlatch_embedded::engine::Condition;
 use redlatch_tests::slow::{SlowTransport, Work, far_client};
+
+use crate::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn slow_server_that_keeps_up_loses_no_hold() {

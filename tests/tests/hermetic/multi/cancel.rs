@@ -1,16 +1,13 @@
 //! Locks over several may be dropped at every await: poll k times, drop, look what is left (L2,
 //! L41).
 
-use redlatch_behaviours::{
-    multi::{
-        Fleet,
-        mixes::{assert_quiet, mix},
-        red_lock::red,
-    },
-    prelude::*,
+use redlatch_behaviours::multi::{
+    Fleet,
+    mixes::{assert_quiet, mix},
+    red_lock::red,
 };
 
-use crate::cancel::{after_each_poll, polled, task};
+use crate::prelude::*;
 
 // L2
 #[tokio::test(start_paused = true)]
@@ -45,7 +42,7 @@ async fn cancelled_mixed_lock_leaves_nothing() {
                 let guard = mix(&fleet.clients().await).lock().await.unwrap();
                 holder = Some(tokio::spawn(async move {
                     for (at, member) in guard.into_members().into_iter().enumerate() {
-                        tokio::time::sleep(5 * MS * (at as u32 + 1)).await;
+                        sleep(5 * MS * (at as u32 + 1)).await;
                         member.release().await.unwrap();
                     }
                 }));

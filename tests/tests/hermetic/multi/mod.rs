@@ -3,16 +3,11 @@
 mod cancel;
 mod red_lock;
 
-use redlatch::{Acquire, Client, ErrorKind, Lockable, MultiGuard};
-use redlatch_behaviours::prelude::*;
+use redlatch::{Acquire, MultiGuard};
 use redlatch_lua::REENTRANT;
 use redlatch_tests::slow::far_client;
-use tokio::time::timeout;
 
-use crate::{
-    trouble::{lose_notes, refuse_next},
-    ways::within,
-};
+use crate::{prelude::*, trouble::lose_notes};
 
 /// The server answers no write of a note. Each write ends after a second.
 #[tokio::test(start_paused = true)]
@@ -36,7 +31,7 @@ async fn fixed_lease_is_kept_during_a_longer_wait() {
         async move {
             for _ in 0..100 {
                 let held = busy.lock().await.unwrap();
-                tokio::time::sleep(400 * MS).await;
+                sleep(400 * MS).await;
                 held.release().await.unwrap();
             }
         }
@@ -49,7 +44,7 @@ async fn fixed_lease_is_kept_during_a_longer_wait() {
     assert!(start.elapsed() > SECOND, "{:?}", start.elapsed());
     assert!(guard.remaining() > 900 * MS, "{:?}", guard.remaining());
     guard.release().await.unwrap();
-    others.iter().for_each(tokio::task::JoinHandle::abort);
+    others.iter().for_each(JoinHandle::abort);
 }
 
 /// Also if the lease of its client is much shorter than that of the first member.

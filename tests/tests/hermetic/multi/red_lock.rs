@@ -1,16 +1,12 @@
 //! A lock over a quorum of servers that know nothing of each other.
 
-use redlatch::{Backoff, ErrorKind, HoldState, WaitStrategy};
-use redlatch_behaviours::{
-    multi::{
-        Fleet,
-        red_lock::{hasty, red},
-    },
-    prelude::*,
+use redlatch_behaviours::multi::{
+    Fleet,
+    red_lock::{hasty, red},
 };
 use tokio::task::yield_now;
 
-use crate::{trouble::lose_notes, ways::within};
+use crate::{prelude::*, trouble::lose_notes};
 
 fn stop(node: &Backend) {
     node.embedded_server().stop();

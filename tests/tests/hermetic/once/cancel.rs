@@ -1,26 +1,11 @@
 //! Every future of a job may be dropped at every await: poll it k times, drop it, look what is
 //! left (L2).
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, Ordering},
-};
-
-use redlatch::{
-    Client,
-    once::{JobOutcome, JobRun, Once},
-};
-use redlatch_behaviours::{
-    once::{daily, succeed},
-    prelude::*,
-};
-use redlatch_embedded::LostReply;
+use redlatch::once::JobOutcome;
+use redlatch_behaviours::once::{daily, succeed};
 use redlatch_lua::ONCE;
 
-use crate::{
-    cancel::{Task, after_each_poll, polled, task},
-    trouble::lose_reply,
-};
+use crate::prelude::*;
 
 /// Runs the slot of a day, with work that takes 2 ms and counts how often it has begun.
 fn run(client: &Client, begun: &Arc<AtomicU32>) -> Task {
@@ -28,7 +13,7 @@ fn run(client: &Client, begun: &Arc<AtomicU32>) -> Task {
     task(async move {
         let work = async |_: &JobRun| {
             begun.fetch_add(1, Ordering::Relaxed);
-            tokio::time::sleep(2 * MS).await;
+            sleep(2 * MS).await;
             Ok::<_, String>(())
         };
         job.run(work).await.unwrap()
@@ -84,7 +69,7 @@ async fn cancelled_serve_leaves_no_claim() {
         let served = job.clone();
         let serving = task(async move {
             let work = async |_: &JobRun| {
-                tokio::time::sleep(2 * MS).await;
+                sleep(2 * MS).await;
                 Err("no luck")
             };
             served.retry_pause(5 * MS).serve(work).await.unwrap();

@@ -1,10 +1,7 @@
 //! A server's clock that is set while replicas serve a job.
 
-use std::time::SystemTime;
-
-use redlatch_behaviours::prelude::*;
-
 use super::{HOUR, Log, serving, taken};
+use crate::prelude::*;
 
 /// Serves an hourly job on three replicas. The clock is set by `set` after five and a half hours.
 /// Returns the slots that began before that, and in the twelve hours after it.

@@ -1,17 +1,13 @@
 //! Processes that die during a run, and requests that nobody hears the answer of.
 
-use std::time::SystemTime;
-
 use redlatch::{
-    ErrorKind,
-    once::{JobOutcome, JobRun, Once, Slot},
+    once::{JobOutcome, Slot},
     runtime::Command,
 };
-use redlatch_behaviours::{
-    once::{DAY, daily, day, succeed},
-    prelude::*,
-};
+use redlatch_behaviours::once::{DAY, daily, day, succeed};
 use redlatch_lua::ONCE;
+
+use crate::prelude::*;
 
 /// Claims a slot of `x` for a process that dies at once.
 pub(super) fn claimed_by_a_dead_process(backend: &Backend, slot: SystemTime, lease: Duration) {

@@ -1,22 +1,16 @@
 //! Cron expressions: wrong ones, and changes of local time on the server's clock.
 
-use std::{
-    sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
-};
-
 use redlatch::{
     ErrorKind::{InvalidOption, OutOfRange},
-    once::JobRun,
     runtime::Runtime,
 };
-use redlatch_behaviours::prelude::*;
 use redlatch_embedded::{
     EmbeddedServer, SteppedRuntime,
     engine::{Model, ServerTime},
 };
 
 use super::{HOUR, Log, serving, taken};
+use crate::prelude::*;
 
 /// Serves an expression in Berlin from an instant on, in ms since 1970, on three replicas. Returns
 /// the minutes after that instant at which slots began.

@@ -1,15 +1,9 @@
 //! Runs that lose their claim.
 
-use std::sync::Arc;
+use redlatch::once::JobOutcome;
+use redlatch_behaviours::once::{daily, succeed};
 
-use redlatch::{
-    LossCause,
-    once::{JobOutcome, JobRun, Once},
-};
-use redlatch_behaviours::{
-    once::{daily, succeed},
-    prelude::*,
-};
+use crate::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn work_is_dropped_before_the_lease_ends_on_a_silent_server() {
@@ -62,10 +56,10 @@ async fn long_run_is_renewed() {
     let job = daily(&client, 20_000).lease(SECOND);
     let work = async |run: &JobRun| {
         for _ in 0..3600 {
-            tokio::time::sleep(SECOND).await;
+            sleep(SECOND).await;
             run.check()?;
         }
-        Ok::<_, redlatch::Error>(())
+        Ok::<_, Error>(())
     };
     assert!(matches!(job.run(work).await.unwrap(), Once::Ran(())));
     let record = job.last().await.unwrap().unwrap();

@@ -8,17 +8,7 @@ mod cron;
 mod loss;
 mod serve;
 
-use std::{
-    sync::{Arc, Mutex},
-    time::SystemTime,
-};
-
-use redlatch::{
-    ErrorKind,
-    once::{Job, JobRun},
-};
-use redlatch_behaviours::prelude::*;
-use tokio::task::JoinHandle;
+use crate::prelude::*;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -31,7 +21,7 @@ fn serving(job: Job, log: &Log, takes: Duration) -> JoinHandle<ErrorKind> {
     tokio::spawn(async move {
         let work = async move |run: &JobRun| {
             log.lock().unwrap().push(run.slot().instant().unwrap());
-            tokio::time::sleep(takes).await;
+            sleep(takes).await;
             Ok::<_, String>(())
         };
         match job.serve(work).await {

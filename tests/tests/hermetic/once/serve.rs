@@ -1,14 +1,7 @@
 //! Serving over hours of stepped time.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::{SystemTime, UNIX_EPOCH},
-};
-
-use redlatch::{Client, ErrorKind, once::JobRun};
-use redlatch_behaviours::prelude::*;
-
 use super::{HOUR, Log, crash::claimed_by_a_dead_process, serving, taken};
+use crate::prelude::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -120,7 +113,7 @@ async fn scheduled(backend: &Backend, client: Client, ahead: Duration, slots: u3
     for _ in 0..slots {
         let since = clock().duration_since(UNIX_EPOCH).unwrap();
         let left = HOUR.as_millis() - since.as_millis() % HOUR.as_millis();
-        tokio::time::sleep(Duration::from_millis(u64::try_from(left).unwrap())).await;
+        sleep(Duration::from_millis(u64::try_from(left).unwrap())).await;
         let work = async |run: &JobRun| {
             log.lock().unwrap().push(run.slot().instant().unwrap());
             Ok::<_, String>(())
@@ -141,7 +134,7 @@ async fn schedulers_that_are_ahead_or_behind_miss_no_slot_and_repeat_none() {
             let client = backend.client().await;
             calls.push(scheduled(&backend, client, ms(ahead), 10));
         }
-        let logs = futures_util::future::join_all(calls).await;
+        let logs = join_all(calls).await;
         let mut ran: Vec<_> = logs.iter().flat_map(taken).collect();
         ran.sort_unstable();
         // Their clocks may show different hours at the beginning.
@@ -209,10 +202,10 @@ async fn served_work_owns_what_it_uses_in_a_spawned_future() {
             tokio::task::yield_now().await;
             count += names.len();
             *counted.lock().unwrap() = count;
-            Ok::<_, redlatch::Error>(())
+            Ok::<_, Error>(())
         };
         let job = client.once("x").every(HOUR);
-        let served = tokio::time::timeout(10 * HOUR, job.serve(work)).await;
+        let served = timeout(10 * HOUR, job.serve(work)).await;
         assert!(served.is_err());
         *total.lock().unwrap()
     });
@@ -229,6 +222,6 @@ async fn served_work_may_borrow_outside_of_a_spawned_task() {
         count += names.len();
         Ok::<_, String>(())
     };
-    let served = tokio::time::timeout(10 * HOUR, job.serve(work)).await;
+    let served = timeout(10 * HOUR, job.serve(work)).await;
     assert!(served.is_err() && count >= 20, "{count}");
 }

@@ -1,9 +1,7 @@
 //! An acquisition of ids may be dropped at every await and leaves nothing; ids that it has given
 //! are the caller's.
 
-use redlatch_behaviours::prelude::*;
-
-use crate::cancel::{after_each_poll, polled};
+use crate::prelude::*;
 
 /// Polls an acquisition 1, 2, 3, … times and drops it, until it is done before that. All permits
 /// are free, or the acquisition waits until the lease of others ends.

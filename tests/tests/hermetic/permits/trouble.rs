@@ -1,12 +1,9 @@
 //! Permits, lost replies and deletions.
 
-use futures_util::future::join_all;
-use redlatch::{ErrorKind, permits::PermitRelease};
-use redlatch_behaviours::prelude::*;
-use redlatch_embedded::LostReply;
+use redlatch::permits::PermitRelease;
 use redlatch_lua::POOL;
 
-use crate::trouble::lose_reply;
+use crate::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn release_with_a_lost_reply_is_repeated_and_reports_what_is_known() {

@@ -1,10 +1,10 @@
 //! Every future of the lock may be dropped at every await (L2).
 
-use redlatch::{Client, ReadWriteLock};
-use redlatch_behaviours::prelude::*;
+use redlatch::ReadWriteLock;
 
 use crate::{
-    cancel::{dropped_at_every_await, held_by_another, task},
+    cancel::{dropped_at_every_await, held_by_another},
+    prelude::*,
     ways::way,
 };
 
@@ -51,9 +51,9 @@ async fn cancelled_hold_during_a_hand_over_leaves_nothing() {
     dropped_at_every_await(way("write"), async |backend: &Backend, client: &Client| {
         let writer = lock(&backend.client().await).write().await.unwrap();
         tokio::spawn(async move {
-            tokio::time::sleep(3 * MS).await;
+            sleep(3 * MS).await;
             let reader = writer.downgrade().await.unwrap();
-            tokio::time::sleep(3 * MS).await;
+            sleep(3 * MS).await;
             reader.release().await.unwrap();
         });
         let lock = lock(client);
@@ -72,7 +72,7 @@ async fn cancelled_downgrade_beside_waiters_leaves_nothing() {
         let writer = lock(client).write().await.unwrap();
         let waits = lock(&backend.client().await);
         tokio::spawn(async move { drop(waits.try_read_for(20 * MS).await) });
-        tokio::time::sleep(2 * MS).await;
+        sleep(2 * MS).await;
         let downgrade = writer.downgrade();
         let released = async move { downgrade.await.unwrap().release().await.unwrap() };
         (task(released), None)

@@ -1,9 +1,8 @@
 //! A read-write lock and a server that loses messages.
 
-use redlatch_behaviours::{
-    prelude::*,
-    rwlock::{assert_quiet, reads, waiting},
-};
+use redlatch_behaviours::rwlock::{assert_quiet, reads, waiting};
+
+use crate::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn lost_message_costs_waiting_readers_one_recheck() {

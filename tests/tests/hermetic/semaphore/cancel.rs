@@ -2,10 +2,9 @@
 //! is left.
 
 use redlatch::{Semaphore, SemaphorePermit};
-use redlatch_behaviours::prelude::*;
 use redlatch_behaviours::semaphore::assert_all_back;
 
-use crate::cancel::{Task, after_each_poll, polled, task};
+use crate::prelude::*;
 
 /// Makes a call of a semaphore and of a part of a guard.
 type Call = fn(Semaphore, SemaphorePermit) -> Task;

@@ -1,19 +1,14 @@
 //! Changes that are no holds, whose replies are lost: each is made once, and copies of it that come
 //! late change nothing.
 
-use std::{future::IntoFuture, sync::Mutex};
-
-use redlatch::{
-    Client, Error, Released,
-    once::{JobRun, Once},
+use redlatch_behaviours::{
+    once::{daily, fail, succeed},
+    prelude::*,
 };
-use redlatch_behaviours::once::{daily, fail, succeed};
 use redlatch_lua::{LATCH, LIMIT, ONCE, POOL, REENTRANT, RWLOCK, Source};
 use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
     fixture::{call, preload},
-    proxy::{Exchange, Proxy, Then},
-    server::ServerBinary,
+    proxy::{Exchange, Then},
 };
 
 redlatch_tests::on_every_server!(every_change_whose_reply_is_lost_is_made_once,);
@@ -95,7 +90,7 @@ async fn latch(rig: &Rig) {
 
 async fn limit(rig: &Rig) {
     let limiter = rig.client.rate_limiter("limit");
-    let limiter = limiter.rate(10, std::time::Duration::from_secs(86_400));
+    let limiter = limiter.rate(10, Duration::from_secs(86_400));
     let pass = rig.lossy(&LIMIT.acquire, "limit", limiter.try_acquire(4));
     let pass = pass.await.pass().unwrap();
     assert_eq!(limiter.peek().await.unwrap().remaining(), 6, "taken once");

@@ -3,10 +3,7 @@
 
 use std::time::Instant;
 
-use redlatch_tests::{
-    fixture::MS,
-    server::{Server, ServerBinary, ServerOptions},
-};
+use redlatch_behaviours::prelude::*;
 
 use super::{load::Load, parties};
 use crate::support::group;
@@ -44,7 +41,7 @@ async fn queues_move_on_after_a_restart_from_an_old_snapshot(binary: ServerBinar
     moves_on(&binary, &server.url(), async || {
         server.command(&["SAVE"]).unwrap();
         // What is saved grows old.
-        tokio::time::sleep(500 * MS).await;
+        sleep(500 * MS).await;
         server.kill();
         server.restart();
     })
@@ -58,7 +55,7 @@ async fn queues_move_on_after_rights_were_taken_away_for_a_while(binary: ServerB
     let app = |rights: &str| drop(server.command(&["ACL", "SETUSER", "app", rights]).unwrap());
     moves_on(&binary, &url, async || {
         app("-@all");
-        tokio::time::sleep(500 * MS).await;
+        sleep(500 * MS).await;
         app("+@all");
     })
     .await;

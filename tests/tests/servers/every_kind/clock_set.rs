@@ -1,11 +1,7 @@
 //! A server whose clock is set between the requests of every kind.
 
-use redlatch_tests::{
-    backend::assert_tables_empty,
-    fixture::{SECOND, preload},
-    hold::ReleaseOutcome,
-    server::{Server, ServerBinary, ServerOptions},
-};
+use redlatch_behaviours::prelude::*;
+use redlatch_tests::{fixture::preload, hold::ReleaseOutcome};
 
 use super::{
     connect,

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
+use redlatch_behaviours::prelude::*;
 use redlatch_core::family::slot_of;
-use redlatch_tests::{backend::Backend, fixture::SECOND, server::ServerBinary};
 
 use super::{
     TAG, kinds,

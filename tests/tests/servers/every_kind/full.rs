@@ -2,15 +2,8 @@
 
 use std::time::Instant;
 
-use redlatch::{Error, ErrorKind};
-use redlatch_tests::{
-    calls,
-    fixture::{MS, SECOND, preload},
-    hold::ReleaseOutcome,
-    server::{Server, ServerBinary, ServerOptions},
-    wait::GENEROUS,
-};
-use tokio::time::timeout;
+use redlatch_behaviours::prelude::*;
+use redlatch_tests::{calls, fixture::preload, hold::ReleaseOutcome};
 
 use super::{connect, scene::Leases, standalone::Bed};
 
@@ -37,7 +30,7 @@ async fn every_kind_is_kept_and_given_back_on_a_full_server(binary: ServerBinary
             for pair in &scene.pairs {
                 assert!(pair.believed().await, "{:?} is lost", pair.kind);
             }
-            tokio::time::sleep(20 * MS).await;
+            sleep(20 * MS).await;
         }
         for pair in &scene.pairs {
             pair.prolong(60 * SECOND).await;
@@ -100,7 +93,7 @@ async fn every_call_to_a_full_server_is_refused_whole_or_served(binary: ServerBi
             assert!(is_refused || !is_in(TAKES), "{kind:?}: {what}");
             assert!(!is_refused || !is_in(KEEPS), "{kind:?}: {what}");
         }
-        let connecting = redlatch::Client::connect(&server.url()).await;
+        let connecting = Client::connect(&server.url()).await;
         assert_eq!(connecting.unwrap_err().kind(), ErrorKind::ServerFull);
     }
 }

@@ -1,22 +1,12 @@
 //! What the tests have to know of a kind, and an object of it.
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
-};
+use std::fmt;
 
 use async_trait::async_trait;
-use redlatch::{Client, Error};
-use redlatch_behaviours::election::Working;
+use redlatch_behaviours::{election::Working, prelude::*};
 use redlatch_tests::{
-    backend::Backend,
     hold::{Hold, ReleaseOutcome},
     proxy::{Pick, Request},
-    wait::wait_for,
 };
 
 use super::{load::Load, scene::Pair};

@@ -1,21 +1,9 @@
 //! Work on all kinds that goes on until it is told to end, and counts who is in.
 
-use std::{
-    fmt,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, AtomicU32, Ordering},
-    },
-    time::{Duration, Instant},
-};
+use std::{fmt, time::Instant};
 
 use async_trait::async_trait;
-use redlatch::Error;
-use redlatch_tests::{
-    fixture::{MS, SECOND},
-    wait::{GENEROUS, wait_for},
-};
-use tokio::task::JoinHandle;
+use redlatch_behaviours::prelude::*;
 
 use super::{
     kind::{AnyKind, Object, Party},
@@ -91,9 +79,9 @@ impl Order {
     /// Ends a round, and returns when it is time for the next.
     pub(super) async fn next(&self) {
         self.rounds.fetch_add(1, Ordering::Relaxed);
-        tokio::time::sleep(PAUSE).await;
+        sleep(PAUSE).await;
         while self.is_ahead() && !self.is_over() {
-            tokio::time::sleep(PAUSE).await;
+            sleep(PAUSE).await;
         }
     }
 }
@@ -223,7 +211,7 @@ struct Workers {
 impl Crew for Workers {
     async fn end(self: Box<Self>, done: &mut Done) {
         for worker in self.workers {
-            let tally = tokio::time::timeout(GENEROUS, worker).await;
+            let tally = timeout(GENEROUS, worker).await;
             let tally = tally.expect("a worker waits in vain").unwrap();
             assert!(tally.taken > 0, "a worker got nothing");
             done.total.add(tally);
@@ -249,7 +237,7 @@ async fn work(
         // Some are dropped wherever they are. Permits with ids would last.
         if object.kind.renews() && fastrand::u8(..8) == 0 {
             let patience = fastrand::u32(..40) * MS;
-            drop(tokio::time::timeout(patience, object.get(rules.lease)).await);
+            drop(timeout(patience, object.get(rules.lease)).await);
         }
         let began = Instant::now();
         let round = async {
@@ -260,7 +248,7 @@ async fn work(
             if rules.strict {
                 room.enter(object.kind, part, hold.fence());
             }
-            tokio::time::sleep(MS).await;
+            sleep(MS).await;
             if rules.strict {
                 assert!(hold.believed(), "{object:?} is lost");
                 room.leave(part);

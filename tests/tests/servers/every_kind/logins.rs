@@ -1,17 +1,10 @@
 //! Users that change, on servers that cut the connections of each user that has gone.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering::Relaxed},
-};
+use std::sync::atomic::Ordering::Relaxed;
 
-use redlatch::{Client, Credentials, Durability, Error, HoldState, LockGuard};
-use redlatch_behaviours::lock::registered;
-use redlatch_tests::{
-    fixture::SECOND,
-    server::{Replicated, Server, ServerBinary, ServerOptions},
-    wait::wait_for,
-};
+use redlatch::Credentials;
+use redlatch_behaviours::{lock::registered, prelude::*};
+use redlatch_tests::server::Replicated;
 
 use super::{
     TAG, builder, connect,

@@ -2,17 +2,12 @@
 
 use std::time::Instant;
 
-use futures_util::future::join_all;
-use redlatch::Client;
+use redlatch_behaviours::prelude::*;
 use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    fixture::{MS, SECOND, preload},
+    fixture::preload,
     hold::{Hold, ReleaseOutcome},
-    proxy::{Answered, Direction, Exchange, Flow, Proxy, Then},
-    server::ServerBinary,
-    wait::{GENEROUS, wait_for},
+    proxy::{Answered, Direction, Exchange, Flow, Then},
 };
-use tokio::{task::JoinHandle, time::timeout};
 
 use super::{
     connect,
@@ -130,9 +125,7 @@ async fn live(backend: &Backend, rig: &Rig, then: Then) {
     let again = rig.mine.take(60 * SECOND).await.unwrap();
     rig.copied(&copies, kind.taken(), "taken again").await;
     rig.end(again).await;
-    for client in &rig.clients {
-        assert_tables_empty(client).await;
-    }
+    assert_all_empty(&rig.clients).await;
 }
 
 /// Loses the replies to a renewal and to an extension.
@@ -193,7 +186,7 @@ async fn every_kind_counts_once_through_a_black_hole(binary: ServerBinary) {
             .await;
             for _ in 0..2 {
                 rig.proxy.cut();
-                tokio::time::sleep(100 * MS).await;
+                sleep(100 * MS).await;
             }
             rig.proxy.pass();
             rig.proxy.cut();
@@ -204,9 +197,7 @@ async fn every_kind_counts_once_through_a_black_hole(binary: ServerBinary) {
         assert!(outcome.may_have_lasted(), "{kind:?}");
         rig.counted(kind.handed_over(), "handed over").await;
         rig.end(next).await;
-        for client in &rig.clients {
-            assert_tables_empty(client).await;
-        }
+        assert_all_empty(&rig.clients).await;
     }))
     .await;
     assert_all_end(backend.server());

@@ -16,9 +16,8 @@ mod scene;
 mod sentinel;
 mod standalone;
 
-use std::time::Duration;
-
-use redlatch::{Client, ClientBuilder};
+use redlatch::ClientBuilder;
+use redlatch_behaviours::prelude::*;
 
 use self::kind::Party;
 

@@ -1,19 +1,12 @@
 //! Processes that hold or wait, and are killed or suspended.
 
-use std::{
-    env,
-    time::{Duration, Instant},
-};
+use std::{env, time::Instant};
 
-use futures_util::future::join_all;
+use redlatch_behaviours::prelude::*;
 use redlatch_tests::{
     child::{self, Process},
-    fixture::SECOND,
     hold::{Hold, ReleaseOutcome},
-    server::{ServerBinary, ServerOptions},
-    wait::GENEROUS,
 };
-use tokio::{task::JoinHandle, time::timeout};
 
 use super::{
     connect,
@@ -87,7 +80,7 @@ async fn a_killed_holder_of_every_kind_frees_it_with_its_lease(binary: ServerBin
     let victim = bed.victim("holder");
     let objects = bed.objects().await;
     let waiters = waiting(&objects);
-    tokio::time::sleep(LEASE * 2).await;
+    sleep(LEASE * 2).await;
     for (kind, waiter) in &waiters {
         let served = waiter.is_finished();
         assert!(!served, "{kind:?} lasts while its holder lives");
@@ -133,7 +126,7 @@ async fn a_suspended_holder_of_every_kind_learns_of_its_loss_on_resuming(binary:
         assert!(causes.contains(&cause), "{said}");
     }
     // Late renewals touch nothing.
-    tokio::time::sleep(LEASE).await;
+    sleep(LEASE).await;
     for (kind, hold) in next {
         assert!(hold.believed(), "{kind:?} is lost");
         end(kind, hold).await;
@@ -170,7 +163,7 @@ async fn a_dead_waiter_delays_the_next_once(binary: &ServerBinary, goes_on: bool
         victim = bed.victim("idler");
     }
     let waiters = waiting(&bed.objects().await);
-    tokio::time::sleep(SECOND / 5).await;
+    sleep(SECOND / 5).await;
     let freed = Instant::now();
     for (kind, hold) in held {
         end(kind, hold).await;
@@ -234,7 +227,7 @@ async fn hold_all(objects: &[Object]) {
         });
         tokio::spawn(async move {
             while kind.renews() || !kind.extends() || hold.prolong(LEASE).await.is_ok() {
-                tokio::time::sleep(LEASE / 3).await;
+                sleep(LEASE / 3).await;
             }
         });
     }

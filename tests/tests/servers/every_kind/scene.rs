@@ -1,26 +1,11 @@
 //! All kinds at once: one party holds, another waits, something happens, and the waiter gets what
 //! it waits for.
 
-use std::{
-    fmt::Write as _,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{fmt::Write as _, time::Instant};
 
-use futures_util::future::join_all;
-use redlatch::{Error, LossCause};
-use redlatch_tests::{
-    backend::assert_tables_empty,
-    fixture::{MS, SECOND},
-    hold::{Hold, ReleaseOutcome},
-    server::Server,
-    wait::{GENEROUS, wait_for},
-};
-use tokio::{
-    sync::Mutex,
-    task::JoinHandle,
-    time::{error::Elapsed, timeout},
-};
+use redlatch_behaviours::prelude::*;
+use redlatch_tests::hold::{Hold, ReleaseOutcome};
+use tokio::{sync::Mutex, time::error::Elapsed};
 
 use super::kind::{AnyKind, Object, Party, stem};
 

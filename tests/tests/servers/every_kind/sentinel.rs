@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use redlatch_tests::{fixture::SECOND, server::ServerBinary};
+use redlatch_behaviours::prelude::*;
 
 use super::{
     TAG, kinds, parties,

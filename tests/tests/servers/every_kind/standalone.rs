@@ -1,22 +1,15 @@
 //! One server that restarts, forgets, stands still, and loses scripts, connections and messages.
 
-use std::{
-    future::Future,
-    pin::pin,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{pin::pin, time::Instant};
 
 use futures_util::future::{Either, select};
-use redlatch::{Client, LossCause};
+use redlatch_behaviours::prelude::*;
 use redlatch_tests::{
-    backend::assert_tables_empty,
-    fixture::{MS, SECOND},
     hold::ReleaseOutcome,
-    proxy::{Direction, Flow, Pick, Proxy, Then},
-    server::{ClientType, Server, ServerBinary, ServerOptions},
+    proxy::{Direction, Flow, Pick, Then},
+    server::ClientType,
     split::SplitTransport,
-    wait::{by_night, wait_for},
+    wait::by_night,
 };
 
 use super::{
@@ -210,7 +203,7 @@ async fn beside<T>(life: impl Future<Output = T>, every: Duration, trouble: impl
     let troubles = pin!(async {
         loop {
             trouble();
-            tokio::time::sleep(every).await;
+            sleep(every).await;
         }
     });
     match select(pin!(life), troubles).await {
@@ -263,11 +256,11 @@ async fn after_random_faults_nothing_is_left_of_every_kind(binary: ServerBinary)
             5 => drop(proxy.drop_reply(Pick::command("EVALSHA"), Then::Stall)),
             _ => {
                 proxy.stall();
-                tokio::time::sleep(random.u32(10..250) * MS).await;
+                sleep(random.u32(10..250) * MS).await;
                 proxy.pass();
             }
         }
-        tokio::time::sleep(random.u32(20..200) * MS).await;
+        sleep(random.u32(20..200) * MS).await;
     }
     for proxy in &proxies {
         proxy.withdraw_orders();

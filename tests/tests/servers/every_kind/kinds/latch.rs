@@ -1,19 +1,17 @@
 //! The latch. It is set to two and counted down once; its holder has to count down once more.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
-use redlatch::{CountDownLatch, Error, ErrorKind, LossCause};
+use redlatch::CountDownLatch;
+use redlatch_behaviours::prelude::*;
 use redlatch_lua::LATCH;
 use redlatch_tests::{
-    backend::Backend,
     fixture::call,
     hold::{Hold, ReleaseOutcome},
     proxy::Pick,
-    wait::GENEROUS,
 };
-use tokio::task::JoinHandle;
 
 use crate::every_kind::{
     kind::{Kind, Object},
@@ -192,7 +190,7 @@ impl Crew for Countdown {
         assert!((told..=told + in_doubt).contains(&gone), "{told} of {gone}");
         assert!(!self.waiter.is_finished(), "{rest} are left");
         assert_eq!(self.latch.count_down(rest).await.unwrap(), 0);
-        let passed = tokio::time::timeout(GENEROUS, self.waiter).await;
+        let passed = timeout(GENEROUS, self.waiter).await;
         passed.expect("the latch is open").unwrap().unwrap();
         self.latch.delete().await.unwrap();
         done.add_counted(counted, in_doubt);

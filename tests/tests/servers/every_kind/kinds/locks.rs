@@ -1,9 +1,8 @@
 //! Locks that one holds at a time: each is a lock with the call that looks at it.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
-use redlatch::{Error, compat};
+use redlatch::compat;
+use redlatch_behaviours::prelude::*;
 use redlatch_tests::hold::{Hold, held};
 
 use crate::every_kind::{

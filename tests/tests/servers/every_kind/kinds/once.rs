@@ -1,9 +1,7 @@
 //! Jobs that run once per slot. A hold is a run, whose work lasts until it is given back.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
-use redlatch::{Error, once::Job};
+use redlatch_behaviours::prelude::*;
 use redlatch_tests::{hold::Hold, running::RunningJob};
 
 use crate::every_kind::{

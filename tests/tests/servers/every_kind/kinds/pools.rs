@@ -1,9 +1,8 @@
 //! Pools of two permits: the semaphore, and the one whose permits have ids, which nobody renews.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
-use redlatch::{Error, PermitExpirableSemaphore};
+use redlatch::PermitExpirableSemaphore;
+use redlatch_behaviours::prelude::*;
 use redlatch_tests::hold::{Hold, Ids, held};
 
 use crate::every_kind::{

@@ -235,6 +235,7 @@ impl Members {
                     if let Some(note) = &options.note {
                         bundle.put_note(note).await;
                     }
+                    bundle.holds().iter().for_each(Held::hand_out);
                     return Ok(Some(MultiGuard { bundle }));
                 }
                 Taken::Busy => return Ok(None),
@@ -304,7 +305,10 @@ impl Members {
             let next = member.client().acquire(member.primitive(), &options);
             match self.unless_lost(&bundle, &options, next).await {
                 Ok(held) => match held? {
-                    Some(held) => (bundle, last) = (bundle.and(held), 1),
+                    Some(held) => {
+                        held.withhold();
+                        (bundle, last) = (bundle.and(held), 1);
+                    }
                     None => return Ok(Taken::Busy),
                 },
                 Err(cause) => return Ok(Taken::Lost(cause)),

@@ -462,6 +462,7 @@ impl Red {
                     if let Some(note) = &options.note {
                         guard.bundle.put_note(note).await;
                     }
+                    guard.bundle.holds().iter().for_each(Held::hand_out);
                     return Ok(Some(guard));
                 }
                 Attempt::Busy if over => return Ok(None),
@@ -591,6 +592,7 @@ impl Red {
         let held = held
             .map_err(NodeOutcome::Failed)?
             .ok_or(NodeOutcome::Busy)?;
+        held.withhold();
         if self.durable {
             return Ok(held);
         }

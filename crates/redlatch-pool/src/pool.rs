@@ -1,5 +1,5 @@
-//! The handle of a pool, behind the handles of both semaphores, and the builders that set the number
-//! of permits.
+//! The handle of a pool, behind the handles of both semaphores, and the builders that set the
+//! number of permits.
 
 use std::{
     sync::{Arc, OnceLock},

@@ -51,6 +51,21 @@ async fn wrong_addresses_say_what_is_wrong_and_show_no_secret() {
     }
 }
 
+/// Waiters of the other kind in this process do not keep the error from the caller.
+#[tokio::test(start_paused = true)]
+async fn waiter_for_a_name_in_use_by_another_kind_stands_behind_no_waiter_of_that_kind() {
+    let (backend, [client, other]) = embedded().await;
+    let held = other.fair_lock("x").lock().await.unwrap();
+    let waits = tokio::spawn(client.fair_lock("x").lock().into_future());
+    backend.pass(10 * MS).await;
+    let wrong = client.lock("x").try_lock_for(SECOND).await;
+    let error = wrong.map(|guard| guard.is_some()).unwrap_err();
+    assert_eq!(error.kind(), WrongKind, "{error:?}");
+    held.release().await.unwrap();
+    drop(within(SECOND, "fair", waits).await.unwrap().unwrap());
+    assert_tables_empty(&client).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn name_in_use_by_another_kind_is_named_with_both_kinds() {
     let (_backend, [client]) = embedded().await;

@@ -28,7 +28,7 @@ use crate::{
     protocol::{
         lease::Trust,
         time::Moment,
-        waiter::{RECHECKS_PER_SECOND, RateLimiter},
+        waiter::{Limits, RECHECKS_PER_SECOND},
     },
     runtime::{Runtime, TokioRuntime},
 };
@@ -373,7 +373,7 @@ impl Client {
             watchdog: Arc::new(Watchdog::new(runtime)),
             withdrawals: Arc::new(withdrawals),
             releaser: Arc::new(Releaser::new(config.retention, local_queues)),
-            rate_limiter: Mutex::new(RateLimiter::new(RECHECKS_PER_SECOND)),
+            limits: Mutex::new(Limits::new(RECHECKS_PER_SECOND)),
             waiters: AtomicUsize::new(0),
             releases: AtomicUsize::new(0),
             quieter: Notify::new(),

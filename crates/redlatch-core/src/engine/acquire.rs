@@ -89,16 +89,17 @@ impl Client {
         let span = observe::wait_span(primitive.as_ref(), &asked.owner);
         let mut run = Run::new(primitive, asked, span.clone());
         let going = pin!(run.go());
-        let held = self.unless_closing(going).instrument(span).await?;
-        if held.is_some() {
-            // If the client began to close just before the grant, `close` may not have seen the
-            // hold.
-            self.check_closing()?;
-        }
-        if let (Some(held), Some(note)) = (&held, &options.note) {
+        let Some(held) = self.unless_closing(going).instrument(span).await? else {
+            return Ok(None);
+        };
+        held.withhold();
+        // If the client began to close just before the grant, `close` may not have seen the hold.
+        self.check_closing()?;
+        if let Some(note) = &options.note {
             Box::pin(held.put_note(note)).await;
         }
-        Ok(held)
+        held.hand_out();
+        Ok(Some(held))
     }
 
     /// Returns the last server time at which a request that is sent now may act.
@@ -128,14 +129,16 @@ impl<'a> Run<'a> {
             patience: client.0.patience,
         };
         let attempt = attempt(&asked, primitive, &plan);
-        let (key, bell) = (primitive.key(), Arc::default());
+        let bell = Arc::default();
         let queue_slot = (plan.give_up != GiveUp::AtFirstAnswer).then(|| {
-            let place = (key, primitive.queue_side());
             let asks = (attempt.id.number(), asked.owner.number());
-            let called_by = &attempt.called_by;
-            client
-                .local_queues()
-                .join(place, asks, called_by, &bell, now)
+            let (queues, called_by) = (client.local_queues(), &attempt.called_by);
+            let place = (
+                primitive.key().clone(),
+                primitive.kind(),
+                primitive.queue_side(),
+            );
+            queues.join(place, asks, called_by, &bell, now)
         });
         let heard = attempt.subscription();
         let waiter = Waiter::new(plan, now, heard).after_answer(options.answered);
@@ -292,7 +295,7 @@ impl<'a> Run<'a> {
         let silence = self.asked.lease.attempt_timeout();
         let up_by = self.waiter.plan().bound(now + silence);
         let deadline = self.waiter.patience_deadline(now, silence);
-        self.expect(deadline);
+        self.expect(up_by);
         let net = self.client.net();
         let key = self.primitive.key();
         let slot = key.slot();
@@ -319,6 +322,13 @@ impl<'a> Run<'a> {
         let sent = checked.unwrap_or_else(|| self.client.now());
         let act_before = self.client.act_before(&session, sent);
         let limit = Limit { silence, deadline };
+        // A waiter that is not polled must not stop the others for its whole patience.
+        let replicas = if durability.waits() {
+            silence
+        } else {
+            Duration::ZERO
+        };
+        self.expect(sent + silence.max(session.usual) + replicas);
         self.log.requests += 1;
         // Boxed, so that the future of an acquisition stays small.
         let sending = self.send_call(&session, (act_before, limit, checked), registration);
@@ -331,7 +341,7 @@ impl<'a> Run<'a> {
         &mut self,
         session: &Session,
         (act_before, limit, checked): (u64, Limit, Checked),
-        registration: Registration,
+        mut registration: Registration,
     ) -> (CallOutcome, Result<Option<u32>, Error>) {
         if registration == Registration::Notified {
             // A waiter that registers must be able to receive the notification, which may arrive
@@ -339,6 +349,7 @@ impl<'a> Run<'a> {
             // the subscription is active.
             self.open_subscriptions();
             self.waiter.on_subscription(self.attempt.subscription());
+            registration = self.waiter.registration();
         }
         let register = registration != Registration::None && self.client.keeps(Rule::Register);
         let address = if self.queue_slot.is_some() {

@@ -38,7 +38,7 @@ use crate::{
         lease::{Lease, Trust},
         name::{Key, Name, Prefix},
         time::Moment,
-        waiter::{Busy, QueueView, RECHECK, RateLimiter, Step, Subscription, WaitStrategy, Waiter},
+        waiter::{Busy, Limits, QueueView, RECHECK, Step, Subscription, WaitStrategy, Waiter},
     },
     runtime::Runtime,
 };
@@ -69,7 +69,7 @@ pub(crate) struct Core {
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) withdrawals: Arc<Withdrawals>,
     pub(crate) releaser: Arc<Releaser>,
-    pub(crate) rate_limiter: Mutex<RateLimiter>,
+    pub(crate) limits: Mutex<Limits>,
     pub(crate) waiters: AtomicUsize,
     /// The releases that have not reached the releaser, or that callers await.
     pub(crate) releases: AtomicUsize,
@@ -174,13 +174,13 @@ impl Client {
     /// Returns how long a waiter that registers now counts as alive: until well after its next
     /// re-check.
     pub(crate) fn registration(&self) -> Duration {
-        let backlog = self.rate_limiter(|limiter| limiter.backlog(self.now()));
+        let backlog = self.limits(|limits| limits.rechecks.backlog(self.now()));
         RECHECK.mul_f64(2.5).max(backlog * 2)
     }
 
     pub(crate) fn next_step(&self, waiter: &mut Waiter, queue: &QueueView, now: Moment) -> Step {
         let random = self.runtime().random();
-        let mut step = self.rate_limiter(|limiter| waiter.step(now, queue, random, limiter));
+        let mut step = self.limits(|limits| waiter.step(now, queue, random, limits));
         if let Step::Wait { until, .. } = &mut step
             && !self.keeps(Rule::LookAgain)
         {
@@ -256,8 +256,8 @@ impl Client {
         true
     }
 
-    fn rate_limiter<R>(&self, look: impl FnOnce(&mut RateLimiter) -> R) -> R {
-        look(&mut lock(&self.0.rate_limiter))
+    fn limits<R>(&self, look: impl FnOnce(&mut Limits) -> R) -> R {
+        look(&mut lock(&self.0.limits))
     }
 }
 

@@ -62,7 +62,9 @@ impl Client {
         }
         let asking = pin!(ask(&asked, primitives));
         let together = self.unless_closing(asking).await?;
-        if matches!(together, Together::Granted(_)) {
+        if let Together::Granted(holds) = &together {
+            // The caller may need more.
+            holds.iter().for_each(Held::withhold);
             // If the client began to close just before the grant, `close` may not have seen the
             // holds.
             self.check_closing()?;

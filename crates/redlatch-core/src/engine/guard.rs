@@ -43,6 +43,8 @@ pub struct Held {
     /// The number of replicas that have confirmed the grant.
     acknowledged: u32,
     abandoned: bool,
+    /// Whether the caller does not have the guard yet.
+    withheld: AtomicBool,
     released: AtomicBool,
 }
 
@@ -57,6 +59,7 @@ impl Held {
             units: grant.count,
             acknowledged,
             abandoned: grant.abandoned,
+            withheld: AtomicBool::new(false),
             released: AtomicBool::new(false),
         }
     }
@@ -608,6 +611,20 @@ impl Held {
         AttemptId::of(&self.hold.owner, self.attempt)
     }
 
+    /// Records that the caller does not have the guard yet. If the guard is dropped before
+    /// [`hand_out`](Self::hand_out), its hold is undone, so that the next holder learns of an
+    /// abandoned hold before this one. For the crates of this family.
+    #[doc(hidden)]
+    pub fn withhold(&self) {
+        self.withheld.store(true, Ordering::Relaxed);
+    }
+
+    /// Records that the caller gets the guard. For the crates of this family.
+    #[doc(hidden)]
+    pub fn hand_out(&self) {
+        self.withheld.store(false, Ordering::Relaxed);
+    }
+
     /// Records that `units` of it are permanently gone.
     pub(super) fn forget(&self, units: u32) {
         self.hold.forget(self.attempt, units);
@@ -622,6 +639,9 @@ impl Held {
     fn take_release_at(&self, now: Moment) -> PendingRelease {
         self.released.store(true, Ordering::Relaxed);
         let mut pending = self.pending_release(0);
+        if self.abandoned && self.withheld.load(Ordering::Relaxed) {
+            pending.part = None;
+        }
         self.hold.leave(self.attempt, now);
         if self.hold.guards() == 0 {
             pending.name_next_waiter(self.hold.client.local_queues());

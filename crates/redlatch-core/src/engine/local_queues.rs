@@ -10,7 +10,7 @@ use std::{
 use crate::{
     Error,
     base::{
-        primitive::Side,
+        primitive::{Primitive, Side},
         rules::{Rule, Rules},
         sync::{Mutex, MutexGuard, lock},
     },
@@ -25,17 +25,18 @@ use crate::{
     },
 };
 
-/// The local queues of a client, one for each side of a name that has waiters.
+/// The local queues of a client, one for each kind and side of a name that has waiters.
 #[derive(Debug)]
 pub(crate) struct LocalQueues {
     pub(super) rules: Rules,
     prefix: Prefix,
-    names: Mutex<BTreeMap<Key, Sides>>,
+    places: Mutex<BTreeMap<Place, SharedQueue>>,
     uncontended: Mutex<BTreeSet<(Key, &'static str)>>,
 }
 
-/// The queues for the sides of a name, by [`Side`]. A queue exists while it has a waiter.
-type Sides = [Option<SharedQueue>; 2];
+/// What the waiters of a queue wait for: a kind of object under a key, and a side of it. A waiter
+/// of another kind has to learn from the server that the key is in use.
+type Place = (Key, &'static str, Side);
 
 /// A queue. Each of its waiters keeps a reference to it. Code that locks the table of names and a
 /// queue locks the table first.
@@ -45,6 +46,12 @@ type SharedQueue = Arc<Mutex<LocalQueue>>;
 struct LocalQueue {
     turns: TurnQueue,
     waiters: SmallMap<u64, Waiter>,
+    /// The waiters whose attempts have other numbers than they, by these numbers. A waiter's id is
+    /// the number of its first attempt.
+    renumbered: BTreeMap<u64, u64>,
+    /// The waiters that messages for any waiter of the name are for, since they have no places on
+    /// the server.
+    barging: BTreeSet<u64>,
     /// The time of the server's last answer to a waiter of this queue, or the time at which the
     /// queue began.
     heard: Moment,
@@ -69,8 +76,7 @@ struct Waiter {
 #[derive(Debug)]
 pub(crate) struct QueueSlot {
     queues: Arc<LocalQueues>,
-    key: Key,
-    side: Side,
+    place: Place,
     queue: SharedQueue,
     id: u64,
 }
@@ -81,16 +87,16 @@ impl LocalQueues {
         Self {
             rules,
             prefix,
-            names: Mutex::default(),
+            places: Mutex::default(),
             uncontended: Mutex::default(),
         }
     }
 
-    /// Adds a waiter for a side of `key`, which sends `attempt` of `owner`. All that may end its
+    /// Adds a waiter for `place`, which sends `attempt` of `owner`. All that may end its
     /// wait rings `bell`.
     pub(crate) fn join(
         self: &Arc<Self>,
-        (key, side): (&Key, Side),
+        place: Place,
         (attempt, owner): (u64, u64),
         called_by: &CalledBy,
         bell: &Arc<Bell>,
@@ -104,9 +110,8 @@ impl LocalQueues {
             called_by: called_by.clone(),
             listens: None,
         };
-        let mut names = self.names();
-        let sides = names.entry(key.clone()).or_default();
-        let queue = sides[side as usize].get_or_insert_with(|| {
+        let mut places = self.places();
+        let queue = places.entry(place.clone()).or_insert_with(|| {
             Arc::new(Mutex::new(LocalQueue {
                 heard: now,
                 ..LocalQueue::default()
@@ -114,14 +119,13 @@ impl LocalQueues {
         });
         let queue = Arc::clone(queue);
         let mut joined = lock(&queue);
-        drop(names);
+        drop(places);
         joined.turns.join(id, owner);
         joined.waiters.insert(id, waiter);
         drop(joined);
         QueueSlot {
             queues: Arc::clone(self),
-            key: key.clone(),
-            side,
+            place,
             queue,
             id,
         }
@@ -130,7 +134,7 @@ impl LocalQueues {
     /// Records that `owner` holds `key`, so its waiters need not queue. `granted` is the attempt of
     /// the latest grant, if this call reports one.
     pub(crate) fn owner_holds(&self, key: &Key, owner: u64, granted: Option<u64>) {
-        for queue in self.sides(key) {
+        for queue in self.queues(key) {
             let mut queue = lock(&queue);
             // In most cases the only waiter is the one that was just granted and is about to leave.
             if queue.waiters.len() == 1
@@ -146,55 +150,54 @@ impl LocalQueues {
 
     /// Records that `owner` no longer holds `key`.
     pub(crate) fn owner_released(&self, key: &Key, owner: u64) {
-        for queue in self.sides(key) {
+        for queue in self.queues(key) {
             lock(&queue).turns.owner_released(owner);
         }
     }
 
-    /// Returns the address of the first waiter of `owner` for the exclusive side of `key`.
+    /// Returns the address of the first waiter of `owner` for `key`.
     pub(crate) fn address(&self, key: &Key, owner: u64) -> Option<String> {
-        self.exclusive(key, |queue| {
+        self.queues(key).into_iter().find_map(|queue| {
+            let queue = lock(&queue);
             let mut waiters = queue.waiters.values();
             let first = waiters.find(|waiter| waiter.owner == owner)?;
             Some(first.called_by.address(first.attempt))
-        })?
+        })
     }
 
-    /// Returns the first waiter for the exclusive side of `key`, with its address.
-    pub(super) fn first(&self, key: &Key) -> Option<(u64, String)> {
-        self.exclusive(key, |queue| {
+    /// Returns the first waiter for `primitive`, with its address.
+    pub(super) fn first(&self, primitive: &dyn Primitive) -> Option<(u64, String)> {
+        self.of(primitive, |queue| {
             let id = queue.turns.front()?;
             let waiter = queue.waiters.get(&id)?;
             Some((id, waiter.called_by.address(waiter.attempt)))
         })?
     }
 
-    /// Tells a waiter for the exclusive side of `key` that its turn at the server has come, if it
-    /// still waits.
-    pub(super) fn prompt(&self, key: &Key, id: u64) {
+    /// Tells a waiter for `primitive` that its turn at the server has come, if it still waits.
+    pub(super) fn prompt(&self, primitive: &dyn Primitive, id: u64) {
         if self.rules.keeps(Rule::PromptNextWaiter) {
-            self.exclusive(key, |queue| queue.prompt(id, Prompt::Retry));
+            self.of(primitive, |queue| queue.prompt(id, Prompt::Retry));
         }
     }
 
-    /// Tells whether a waiter of this client for the exclusive side of `key` is notified by
-    /// `channel`.
-    pub(super) fn is_ours(&self, key: &Key, channel: &str) -> bool {
+    /// Tells whether a waiter of this client for `primitive` is notified by `channel`.
+    pub(super) fn is_ours(&self, primitive: &dyn Primitive, channel: &str) -> bool {
         let ours = |waiter: &Waiter| *waiter.called_by.wakes.channel == *channel;
-        let any = self.exclusive(key, |queue| queue.waiters.values().any(ours));
+        let any = self.of(primitive, |queue| queue.waiters.values().any(ours));
         any.unwrap_or_default()
     }
 
     /// Tells whether a waiter for `key` sends `attempt`.
     pub(super) fn waits(&self, key: &Key, attempt: u64) -> bool {
-        let mut sides = self.sides(key);
-        sides.any(|queue| lock(&queue).asking_with(attempt).is_some())
+        let mut queues = self.queues(key).into_iter();
+        queues.any(|queue| lock(&queue).asking_with(attempt).is_some())
     }
 
     /// Tells the waiter for `key` that sends `attempt` that its turn at the server has come, and
     /// hands it the `grant` if it has one. Returns `false` if there is no such waiter.
     pub(super) fn pass_on(&self, key: &Key, attempt: u64, grant: Option<Notice>) -> bool {
-        self.sides(key).any(|queue| {
+        self.queues(key).into_iter().any(|queue| {
             let queue = lock(&queue);
             let Some(id) = queue.asking_with(attempt) else {
                 return false;
@@ -209,14 +212,17 @@ impl LocalQueues {
 
     /// Returns all names that have waiters.
     pub(super) fn keys(&self) -> Vec<Key> {
-        self.names().keys().cloned().collect()
+        let places = self.places();
+        let mut keys: Vec<_> = places.keys().map(|(key, ..)| key.clone()).collect();
+        keys.dedup();
+        keys
     }
 
-    /// Makes the first waiter of each side of `key` ask the server. Returns `false` if there is
+    /// Makes the first waiter of each queue for `key` ask the server. Returns `false` if there is
     /// none.
     pub(super) fn prompt_first(&self, key: &Key) -> bool {
         let mut waits = false;
-        for queue in self.sides(key) {
+        for queue in self.queues(key) {
             let queue = lock(&queue);
             if let Some(first) = queue.turns.front() {
                 queue.prompt(first, Prompt::Retry);
@@ -246,28 +252,36 @@ impl LocalQueues {
 
     /// Tells whether `key` has waiters.
     pub(crate) fn has(&self, key: &Key) -> bool {
-        self.names().contains_key(key)
+        !self.queues(key).is_empty()
     }
 
     /// Returns the number of queues.
     pub(crate) fn len(&self) -> usize {
-        self.names().values().flatten().flatten().count()
+        self.places().len()
     }
 
-    fn sides(&self, key: &Key) -> impl Iterator<Item = SharedQueue> + use<> {
-        let sides = self.names().get(key).cloned().unwrap_or_default();
-        sides.into_iter().flatten()
+    /// Returns the queues for `key`.
+    fn queues(&self, key: &Key) -> Vec<SharedQueue> {
+        let places = self.places();
+        let from = (key.clone(), "", Side::Exclusive);
+        let queues = places.range(from..).take_while(|((of, ..), _)| of == key);
+        queues.map(|(_, queue)| Arc::clone(queue)).collect()
     }
 
-    /// Looks at the queue for the exclusive side of `key`, if it has waiters.
-    fn exclusive<R>(&self, key: &Key, look: impl FnOnce(&mut LocalQueue) -> R) -> Option<R> {
-        let queue = self.names().get(key)?[Side::Exclusive as usize].clone()?;
+    /// Looks at the queue for the exclusive side of `primitive`, if it has waiters.
+    fn of<R>(
+        &self,
+        primitive: &dyn Primitive,
+        look: impl FnOnce(&mut LocalQueue) -> R,
+    ) -> Option<R> {
+        let place = (primitive.key().clone(), primitive.kind(), Side::Exclusive);
+        let queue = Arc::clone(self.places().get(&place)?);
         let mut queue = lock(&queue);
         Some(look(&mut queue))
     }
 
-    fn names(&self) -> MutexGuard<'_, BTreeMap<Key, Sides>> {
-        lock(&self.names)
+    fn places(&self) -> MutexGuard<'_, BTreeMap<Place, SharedQueue>> {
+        lock(&self.places)
     }
 }
 
@@ -296,7 +310,7 @@ impl LocalQueues {
             return false;
         };
         let mut heard = false;
-        for queue in self.sides(&key) {
+        for queue in self.queues(&key) {
             let queue = lock(&queue);
             for id in of(&queue) {
                 queue.told(id, grant);
@@ -321,7 +335,7 @@ impl Callees for LocalQueues {
     }
 
     fn missed(&self, channel: &str) {
-        let queues: Vec<_> = self.names().values().flatten().flatten().cloned().collect();
+        let queues: Vec<_> = self.places().values().cloned().collect();
         for queue in queues {
             for waiter in lock(&queue).waiters.values() {
                 if waiter.listens.is_some() && *waiter.called_by.wakes.channel == *channel {
@@ -333,24 +347,22 @@ impl Callees for LocalQueues {
 }
 
 impl LocalQueue {
-    /// Returns the waiters that a message for any waiter of the name is for: all without a place on
-    /// the server, and the first of the others, which asks for all of them.
+    /// Returns the waiters that a message for any waiter of the name is for: those without a place
+    /// on the server, and the first of the others, which asks for all of them.
     fn waits_for_any(&self) -> Vec<u64> {
-        let first = self.turns.front();
-        let is_called = |(id, waiter): &(&u64, &Waiter)| match waiter.listens {
-            Some(Discipline::Barging) => true,
-            Some(Discipline::Queued) => first == Some(**id),
-            None => false,
-        };
-        let called = self.waiters.iter().filter(is_called);
-        called.map(|(&id, _)| id).collect()
+        let first = self.turns.front().filter(|&id| self.has_place(id));
+        self.barging.iter().copied().chain(first).collect()
     }
 
     /// Returns the waiter that a message with the number of its attempt is for.
     fn listening(&self, attempt: u64) -> Option<u64> {
-        let id = self.asking_with(attempt)?;
-        let listens = self.waiters.get(&id)?.listens;
-        (listens == Some(Discipline::Queued)).then_some(id)
+        self.asking_with(attempt).filter(|&id| self.has_place(id))
+    }
+
+    /// Tells whether messages name the waiter by its place on the server.
+    fn has_place(&self, id: u64) -> bool {
+        let waiter = self.waiters.get(&id);
+        waiter.is_some_and(|waiter| waiter.listens == Some(Discipline::Queued))
     }
 
     /// Rings for a message to a waiter.
@@ -381,14 +393,11 @@ impl LocalQueue {
 
     /// Returns the waiter that sends `attempt`.
     fn asking_with(&self, attempt: u64) -> Option<u64> {
-        // A waiter's id is the number of its first attempt, and few waiters start over.
-        if let Some(waiter) = self.waiters.get(&attempt) {
-            return (waiter.attempt == attempt).then_some(attempt);
-        }
-        let mut waiters = self.waiters.iter();
-        waiters
-            .find(|(_, waiter)| waiter.attempt == attempt)
-            .map(|(&id, _)| id)
+        let renumbered = self.renumbered.get(&attempt).copied();
+        renumbered.or_else(|| {
+            let waiter = self.waiters.get(&attempt)?;
+            (waiter.attempt == attempt).then_some(attempt)
+        })
     }
 }
 
@@ -416,6 +425,9 @@ impl QueueSlot {
         self.with(|queue| {
             if let Some(waiter) = queue.waiters.get_mut(&self.id) {
                 waiter.listens = Some(discipline);
+                if discipline == Discipline::Barging {
+                    queue.barging.insert(self.id);
+                }
             }
         });
     }
@@ -424,6 +436,8 @@ impl QueueSlot {
     pub(crate) fn asks_with(&self, attempt: u64, called_by: &CalledBy) {
         self.with(|queue| {
             if let Some(waiter) = queue.waiters.get_mut(&self.id) {
+                queue.renumbered.remove(&waiter.attempt);
+                queue.renumbered.insert(attempt, self.id);
                 waiter.attempt = attempt;
                 waiter.called_by = called_by.clone();
                 // A grant to the old attempt is nothing to the new one.
@@ -481,22 +495,20 @@ impl QueueSlot {
 
 impl Drop for QueueSlot {
     fn drop(&mut self) {
-        let mut names = self.queues.names();
+        let mut places = self.queues.places();
         let mut queue = lock(&self.queue);
-        queue.waiters.remove(&self.id);
+        queue.barging.remove(&self.id);
+        if let Some(waiter) = queue.waiters.remove(&self.id) {
+            queue.renumbered.remove(&waiter.attempt);
+        }
         if let Some(next) = queue.turns.leave(self.id)
             && self.queues.rules.keeps(Rule::PassTurn)
         {
             queue.moved(next);
         }
-        // No waiter can join between these steps, since the table of names is locked.
-        if queue.turns.is_empty()
-            && let Some(sides) = names.get_mut(&self.key)
-        {
-            sides[self.side as usize] = None;
-            if sides.iter().all(Option::is_none) {
-                names.remove(&self.key);
-            }
+        // No waiter can join between these steps, since the table is locked.
+        if queue.turns.is_empty() {
+            places.remove(&self.place);
         }
     }
 }
@@ -523,14 +535,15 @@ mod tests {
         let grant = "g00000000000000ab.7.8.1";
         let barging = format!("{{a}} 1 {grant}");
         let waiters = [
-            (key("a"), 1, Discipline::Queued),
-            (key("a"), 2, Discipline::Queued),
-            (key(&barging), 3, Discipline::Barging),
-            (key("{a}"), 4, Discipline::Queued),
+            (key("a"), "fair", 1, Discipline::Queued),
+            (key("a"), "fair", 2, Discipline::Queued),
+            (key(&barging), "lock", 3, Discipline::Barging),
+            (key("{a}"), "fair", 4, Discipline::Queued),
+            (key("a"), "lock", 5, Discipline::Barging),
         ];
-        let waiters = waiters.map(|(key, number, discipline)| {
-            let (place, bell) = ((&key, Side::Exclusive), Arc::default());
-            let asks = (number, number);
+        let waiters = waiters.map(|(key, kind, number, discipline)| {
+            let place = (key.clone(), kind, Side::Exclusive);
+            let (asks, bell) = ((number, number), Arc::default());
             let slot = queues.join(place, asks, &called_by, &bell, Moment::ORIGIN);
             slot.listen(discipline);
             (slot, bell, key)
@@ -543,9 +556,9 @@ mod tests {
             });
             (rung.flatten().collect::<Vec<_>>(), stray)
         };
-        let [first, _, whole, tagged] = waiters.each_ref().map(|(_, _, key)| key.to_string());
-        // The first waiter hears what any waiter may.
-        assert_eq!(rung(&first), (vec![(1, None)], None));
+        let [first, _, whole, tagged, _] = waiters.each_ref().map(|(_, _, key)| key.to_string());
+        // The first waiter of a queue hears what any waiter may, and so does one without a place.
+        assert_eq!(rung(&first), (vec![(1, None), (5, None)], None));
         assert_eq!(rung(&format!("{first} 2")), (vec![(2, None)], None));
         let says = format!("{first} 2 {grant}");
         assert_eq!(rung(&says), (vec![(2, Some(7))], None));
@@ -559,7 +572,7 @@ mod tests {
         queues.missed("another channel");
         assert_eq!(rung(""), (vec![], None));
         queues.missed(&called_by.wakes.channel);
-        assert_eq!(rung("").0.len(), 4);
+        assert_eq!(rung("").0.len(), 5);
     }
 
     #[test]

@@ -102,7 +102,7 @@ impl PendingRelease {
         if !local_queues.take_uncontended(key, self.primitive.kind()) || self.called_by.is_some() {
             return;
         }
-        if let Some((id, address)) = local_queues.first(key) {
+        if let Some((id, address)) = local_queues.first(self.primitive.as_ref()) {
             // If this release frees the name, it removes the waiter's entry, and notifies another
             // waiter if one has registered.
             self.next_waiter = Some(Box::new(NextWaiter {
@@ -124,7 +124,9 @@ impl PendingRelease {
         let alone = match self.primitive.waiting(reply) {
             Waiting::Unknown => false,
             Waiting::Nobody => self.next_waiter.is_some(),
-            Waiting::Somebody { called, more } => !more && local_queues.is_ours(key, called),
+            Waiting::Somebody { called, more } => {
+                !more && local_queues.is_ours(self.primitive.as_ref(), called)
+            }
         };
         if alone {
             local_queues.put_uncontended(key, self.primitive.kind());
@@ -164,7 +166,7 @@ impl PendingRelease {
     /// Makes the next waiter ask the server.
     pub(super) fn prompt_next_waiter(&self, local_queues: &LocalQueues) {
         if let Some(next) = &self.next_waiter {
-            local_queues.prompt(self.primitive.key(), next.id);
+            local_queues.prompt(self.primitive.as_ref(), next.id);
         }
     }
 }

@@ -36,8 +36,6 @@ pub(crate) struct Hub {
     pub(super) callees: Arc<dyn Callees>,
     reach: Reach,
     table: Mutex<SubscriptionTable>,
-    /// Notified when the standing of a channel changes.
-    settled: Notify,
     /// Notified when the table has channels to subscribe or unsubscribe.
     dirty: Notify,
     /// Notified when the hub is not needed any more.
@@ -79,7 +77,6 @@ impl Hub {
             callees: Arc::clone(callees),
             reach,
             table: Mutex::new(SubscriptionTable::new(router.world.rules)),
-            settled: Notify::new(),
             dirty: Notify::new(),
             retired: Notify::new(),
         })
@@ -124,7 +121,7 @@ impl Hub {
             Standing::Unsubscribed => Some(false),
             Standing::Pending => None,
         };
-        self.find(standing, deadline).await == Some(true)
+        self.find(channel, standing, deadline).await == Some(true)
     }
 
     /// Waits until the server has confirmed or refused `channel`, until `deadline` at the latest. A
@@ -144,7 +141,7 @@ impl Hub {
                 (refusal.is_some() || table.is_hopeless()).then_some(Err(refusal))
             }
         };
-        match self.find(answer, deadline).await {
+        match self.find(channel, answer, deadline).await {
             Some(Ok(())) => Ok(()),
             Some(Err(Some(refusal))) => Err(refusal),
             Some(Err(None)) => Err(self.no_subscription()),
@@ -155,28 +152,27 @@ impl Hub {
         }
     }
 
-    /// Waits until `look` finds something in the table. `None` if it does not by `deadline`.
+    /// Waits until `look` finds something in the table about `channel`, which is in use. `None` if
+    /// it does not by `deadline`.
     async fn find<R>(
         &self,
+        channel: &str,
         look: impl Fn(&SubscriptionTable) -> Option<R>,
         deadline: Moment,
     ) -> Option<R> {
-        let mut late = pin!(self.world.alarm(deadline));
-        loop {
-            let mut settled = pin!(self.settled.notified());
-            // From here on, no change is missed.
-            settled.as_mut().enable();
-            let found = look(&self.table());
-            if found.is_some() {
-                return found;
+        let notify = self.table().settled(channel);
+        let found = async {
+            loop {
+                let mut settled = pin!(notify.notified());
+                // From here on, no change is missed.
+                settled.as_mut().enable();
+                if let Some(found) = look(&self.table()) {
+                    return found;
+                }
+                settled.await;
             }
-            select! {
-                biased;
-                () = settled => {}
-                () = self.world.life.forked() => return None,
-                () = &mut late => return None,
-            }
-        }
+        };
+        self.world.until(deadline, found).await
     }
 
     /// Returns the error of a subscription without a confirmation in time. The cause is the failure
@@ -203,16 +199,13 @@ impl Hub {
         lock(&self.table)
     }
 
-    /// Changes the table, and passes the consequences on when the table is unlocked.
+    /// Changes the table. Tells the callees of gaps when the table is unlocked.
     fn change<R>(&self, change: impl FnOnce(&mut SubscriptionTable) -> R) -> R {
-        let (result, settled, missed) = {
+        let (result, missed) = {
             let mut table = self.table();
             let result = change(&mut table);
-            (result, table.take_settled(), table.take_missed())
+            (result, table.take_missed())
         };
-        if settled {
-            self.settled.notify_waiters();
-        }
         for channel in missed {
             self.callees.missed(&channel);
         }

@@ -196,7 +196,8 @@ impl Session {
         };
         let runtime = &self.world.runtime;
         let replied = move |outcomes: &_| replied(outcomes).then(|| runtime.now());
-        let sending = self.within(limit, checked, self.conn.send(batch), replied);
+        let place = |progress: &mut Progress| Some(progress.sent());
+        let sending = self.within(limit, (checked, place), self.conn.send(batch), replied);
         sending.map(move |result| result.unwrap_or_else(|outcome| vec![outcome; commands]))
     }
 
@@ -212,16 +213,16 @@ impl Session {
     }
 
     /// Waits for `answer` within `limit`, and records when the server `replied`. Without an answer,
-    /// the error is the outcome.
+    /// the error is the outcome. A request that is sent at once has a `place` among the others.
     async fn within<T>(
         &self,
         limit: Limit,
-        checked: Checked,
+        (checked, place): (Checked, fn(&mut Progress) -> Option<u64>),
         answer: impl Future<Output = T>,
         replied: impl Fn(&T) -> Option<Moment>,
     ) -> Result<T, Outcome> {
         let mut quiet_since = self.begun(checked)?;
-        let place = lock(&self.progress).sent();
+        let place = place(&mut lock(&self.progress));
         let mut answer = pin!(answer);
         let mut forked = pin!(self.world.life.forked());
         loop {
@@ -251,7 +252,7 @@ impl Session {
                 let progress = lock(&self.progress);
                 (progress.answered, progress.heard)
             };
-            if answered > place {
+            if place.is_some_and(|place| answered > place) {
                 // The server has answered a later request, so this answer will not come.
                 break;
             }
@@ -292,7 +293,11 @@ impl Session {
             let replied = matches!(reply, Ok(Outcome::Replied(Ok(_))) | Err(_));
             replied.then_some(*at)
         };
-        match self.within(limit, checked, joined, replied).await {
+        // Its list is sent at any time, behind requests that began later.
+        match self
+            .within(limit, (checked, |_| None), joined, replied)
+            .await
+        {
             Ok((reply, _)) => reply.map(CallOutcome::of),
             Err(outcome) => Ok(CallOutcome::of(outcome)),
         }
@@ -405,8 +410,8 @@ impl Progress {
         self.sent
     }
 
-    fn answered(&mut self, place: u64, now: Moment) {
-        self.answered = self.answered.max(place);
+    fn answered(&mut self, place: Option<u64>, now: Moment) {
+        self.answered = self.answered.max(place.unwrap_or_default());
         self.heard_at(now);
     }
 

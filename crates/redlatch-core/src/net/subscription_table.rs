@@ -5,6 +5,8 @@ use std::{
     sync::Arc,
 };
 
+use tokio::sync::Notify;
+
 use super::Bell;
 use crate::{
     Error,
@@ -46,10 +48,8 @@ pub(crate) struct SubscriptionTable {
     started: bool,
     /// Whether channels are requested one by one, since one of several was refused.
     one_by_one: bool,
-    /// Whether the standing of a channel has changed.
-    settled: bool,
-    /// Whether messages may have been missed.
-    missed: bool,
+    /// The client's channels whose messages may have been missed.
+    missed: Vec<Arc<str>>,
     rules: Rules,
     phase: Phase,
     /// Why the last connection ended, or could not be made.
@@ -74,6 +74,8 @@ struct Subscription {
     /// messages name the waiters that they are for.
     pinned: bool,
     stage: Stage,
+    /// Notified when the standing changes.
+    settled: Arc<Notify>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -283,7 +285,7 @@ impl SubscriptionTable {
         if let Stage::Asked = entry.stage {
             self.asked -= 1;
             entry.stage = stage;
-            self.settled = true;
+            entry.settled.notify_waiters();
             if !entry.is_used() {
                 self.unused.insert(Arc::clone(channel));
             }
@@ -328,27 +330,26 @@ impl SubscriptionTable {
 
     /// Rings all listeners, since messages may have been missed.
     fn have_missed(&mut self) {
-        (self.settled, self.missed) = (true, true);
-        if self.rules.keeps(Rule::WakeAfterGap) {
-            let channels = self.channels.values();
-            for bell in channels.flat_map(|channel| channel.listeners.values()) {
-                bell.ring(|news| news.missed = true);
+        let tell = self.rules.keeps(Rule::WakeAfterGap);
+        for (channel, entry) in &self.channels {
+            entry.settled.notify_waiters();
+            if tell {
+                self.missed
+                    .extend(entry.pinned.then(|| Arc::clone(channel)));
+                let bells = entry.listeners.values();
+                bells.for_each(|bell| bell.ring(|news| news.missed = true));
             }
         }
     }
 
-    /// Returns whether the standing of a channel has changed since the last call.
-    pub(super) const fn take_settled(&mut self) -> bool {
-        std::mem::replace(&mut self.settled, false)
+    /// Returns what is notified when the standing of `channel` changes.
+    pub(super) fn settled(&self, channel: &str) -> Arc<Notify> {
+        let entry = self.channels.get(channel);
+        entry.map_or_else(Arc::default, |entry| Arc::clone(&entry.settled))
     }
 
     /// Returns the client's channels whose messages may have been missed since the last call.
     pub(super) fn take_missed(&mut self) -> Vec<Arc<str>> {
-        let missed = std::mem::take(&mut self.missed) && self.rules.keeps(Rule::WakeAfterGap);
-        let pinned = self
-            .channels
-            .iter()
-            .filter(|(_, channel)| missed && channel.pinned);
-        pinned.map(|(channel, _)| Arc::clone(channel)).collect()
+        std::mem::take(&mut self.missed)
     }
 }

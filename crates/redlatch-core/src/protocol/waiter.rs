@@ -54,7 +54,7 @@ use std::time::Duration;
 
 pub use self::step::{Discipline, WaitStrategy};
 pub(crate) use self::{
-    recheck::{RECHECK, RECHECKS_PER_SECOND, RateLimiter},
+    recheck::{Limits, RECHECK, RECHECKS_PER_SECOND, RateLimiter},
     step::{
         Admission, Busy, Contact, End, GiveUp, Granted, Plan, Prompt, QueueView, Registration,
         Restart, Step, Subscription, Turn,
@@ -175,13 +175,13 @@ impl Waiter {
         Self { answered, ..self }
     }
 
-    /// Returns the step to take at `now`. Re-checks reserve their time in `limiter`.
+    /// Returns the step to take at `now`. Re-checks reserve their time in `limits`.
     pub(crate) fn step(
         &mut self,
         now: Moment,
         queue: &QueueView,
         random: u64,
-        limiter: &mut RateLimiter,
+        limits: &mut Limits,
     ) -> Step {
         let phase = match self.state {
             State::InLine(phase) | State::Active(phase) => phase,
@@ -200,7 +200,7 @@ impl Waiter {
                 phase
             }
         };
-        self.act(phase, now, random, limiter)
+        self.act(phase, now, random, limits)
     }
 
     /// Returns whether the waiter has had to wait.
@@ -487,7 +487,7 @@ impl Waiter {
         }
     }
 
-    fn act(&mut self, phase: Phase, now: Moment, random: u64, limiter: &mut RateLimiter) -> Step {
+    fn act(&mut self, phase: Phase, now: Moment, random: u64, limits: &mut Limits) -> Step {
         self.state = State::Active(phase);
         let over = self.plan.is_over(now);
         match phase {
@@ -506,6 +506,10 @@ impl Waiter {
             Phase::Waiting { .. } if over || self.is_done_waiting() => Step::End(End::Busy),
             Phase::Waiting { remaining } => self.wait(remaining, now, random),
             Phase::RecheckDue => {
+                let limiter = match self.slot {
+                    ServerSlot::RequeueRequested => &mut limits.requeues,
+                    _ => &mut limits.rechecks,
+                };
                 let at = limiter.book(now);
                 // After the caller's deadline, `Asking` ends the acquisition.
                 let phase = if at > now && !over {
@@ -513,7 +517,7 @@ impl Waiter {
                 } else {
                     Phase::Asking
                 };
-                self.act(phase, now, random, limiter)
+                self.act(phase, now, random, limits)
             }
             Phase::RecheckBooked { at } => self.wait_until(at),
             Phase::Failed if over || now - self.heard >= self.plan.patience => {
@@ -592,7 +596,8 @@ impl Waiter {
         polled_enough || self.plan.takes_first_answer()
     }
 
-    fn registration(&self) -> Registration {
+    /// Returns how the next request registers the waiter.
+    pub(crate) fn registration(&self) -> Registration {
         let (plan, listens) = (&self.plan, self.subscription == Subscription::Active);
         match plan.discipline {
             _ if plan.takes_first_answer() => Registration::None,

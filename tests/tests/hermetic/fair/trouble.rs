@@ -42,6 +42,31 @@ async fn waiters_that_lost_their_places_ask_at_the_rate_of_their_client() {
     assert_tables_empty(&clients[1]).await;
 }
 
+/// Very many waiters that ask for new places delay no look for another name.
+#[tokio::test(start_paused = true)]
+async fn waiters_that_lost_their_places_delay_no_other_name() {
+    let (backend, [client, theirs]) = preloaded().await;
+    let (lock, grants) = (theirs.fair_lock("x"), Grants::default());
+    let guard = client.fair_lock("x").lock().await.unwrap();
+    let mut tasks = Vec::new();
+    for who in 0..3_000 {
+        tasks.push(queued_as(who, &lock, &grants).await);
+    }
+    backend.command(&["FLUSHALL"]);
+    backend.preload();
+    drop(guard);
+    let guard = client.fair_lock("x").try_lock().await.unwrap().unwrap();
+    backend.pass(2_500 * MS).await;
+    let waiters = client.fair_lock("x").info().await.unwrap().unwrap().waiters;
+    assert!((1..2_500).contains(&waiters), "they ask now: {waiters}");
+    let dead = client.lock("y").lock().lease(100 * MS).await.unwrap();
+    std::mem::forget(dead);
+    let start = Instant::now();
+    drop(theirs.lock("y").lock().await.unwrap());
+    assert!(start.elapsed() <= 110 * MS, "{:?}", start.elapsed());
+    drop((guard, tasks));
+}
+
 /// A grant whose answer was lost is no reason to think that places were.
 #[tokio::test(start_paused = true)]
 async fn repeated_answer_of_a_grant_makes_nobody_queue_again() {

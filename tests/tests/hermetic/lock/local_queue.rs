@@ -29,6 +29,31 @@ async fn waiters_of_one_owner_do_not_deadlock_around_another_waiter() {
     }
 }
 
+/// A future that is polled a few times and never again delays the others, at whatever step it
+/// stands, by a request and the time that the next waiter gives it.
+#[tokio::test(start_paused = true)]
+async fn waiter_that_is_neglected_at_any_step_does_not_stop_the_others() {
+    for (what, lock) in LOCKS {
+        for polls in 1..8 {
+            let (backend, [other, client]) = embedded().await;
+            let held = lock(&other, "x").lock().await.unwrap();
+            let mut stuck = Box::pin(lock(&client, "x").lock().into_future());
+            if polled(&backend, &mut stuck, polls).await.is_some() {
+                continue;
+            }
+            let next = tokio::spawn(lock(&client, "x").lock().into_future());
+            backend.pass(MS).await;
+            held.release().await.unwrap();
+            let start = Instant::now();
+            let guard = timeout(20 * SECOND, next).await.unwrap().unwrap().unwrap();
+            let took = start.elapsed();
+            assert!(took <= 7_500 * MS, "{what}, {polls} polls: {took:?}");
+            drop((guard, stuck));
+            client.settled().await;
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn owners_with_several_waiters_each_do_not_deadlock() {
     for seed in 0..30 {

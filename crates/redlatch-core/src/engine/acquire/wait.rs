@@ -13,8 +13,8 @@ use crate::{
 };
 
 impl Run<'_> {
-    /// Returns the state of the local queue. Passes a prompt of another waiter on to this waiter, and
-    /// forgets earlier changes of the queue.
+    /// Returns the state of the local queue. Passes a prompt of another waiter on to this waiter,
+    /// and forgets earlier changes of the queue.
     pub(super) fn look_at_queue(&mut self) -> QueueView {
         if self.waiter.is_reentrant() && !self.holds() {
             self.waiter.on_hold_ended();

@@ -69,7 +69,7 @@ fn each_waiter_gets_its_turn_alone_and_leaves_nothing() {
             };
             begin(async move {
                 let (name, now) = (key("a"), Moment::ORIGIN);
-                let (place, bell) = ((&name, Side::Exclusive), Arc::default());
+                let (place, bell) = ((name.clone(), "name", Side::Exclusive), Arc::default());
                 let slot = queues.join(place, (id, id), &called_by, &bell, now);
                 // One waiter leaves whether it has its turn or not.
                 while id != 4 && slot.look().turn != Turn::Ours {

@@ -79,6 +79,27 @@ impl Waiter {
 /// The maximum number of re-checks that a client sends per second, and that of withdrawals.
 pub(crate) const RECHECKS_PER_SECOND: u32 = 1000;
 
+/// The limits of a client's requests without a notification.
+#[derive(Clone, Debug)]
+pub(crate) struct Limits {
+    /// Of re-checks, each of which may be the only way on for its name.
+    pub(crate) rechecks: RateLimiter,
+    /// Of requests for a lost place. Very many waiters may have lost theirs at the same time, and
+    /// must not delay the re-checks of other names.
+    pub(crate) requeues: RateLimiter,
+}
+
+impl Limits {
+    /// Creates limits of `per_second` requests of each sort.
+    pub(crate) fn new(per_second: u32) -> Self {
+        let limiter = RateLimiter::new(per_second);
+        Self {
+            rechecks: limiter.clone(),
+            requeues: limiter,
+        }
+    }
+}
+
 /// Spreads re-checks so that no more than a given number per second are sent.
 ///
 /// Source: the "virtual scheduling" form of the generic cell rate algorithm (ITU-T I.371).

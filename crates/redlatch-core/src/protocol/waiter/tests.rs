@@ -144,9 +144,9 @@ fn waiters_take_each_step_at_its_time() {
 }
 
 /// Returns a waiter with these options that starts at 0, and the rate limit of its client.
-fn scene_of(options: &str) -> (Scene, RateLimiter) {
+fn scene_of(options: &str) -> (Scene, Limits) {
     let (mut plan, mut subscription) = (plan(), Subscription::Active);
-    let mut limiter = RateLimiter::new(1000);
+    let mut limiter = Limits::new(1000);
     for option in options.split_whitespace() {
         match option {
             "queued" => plan.discipline = Discipline::Queued,
@@ -158,8 +158,9 @@ fn scene_of(options: &str) -> (Scene, RateLimiter) {
             }
             "rarely" => plan.strategy = WaitStrategy::Poll(Backoff::constant(60_000 * MS)),
             "limited" => {
-                limiter = RateLimiter::new(10);
-                limiter.book(at(0));
+                limiter = Limits::new(10);
+                limiter.rechecks.book(at(0));
+                limiter.requeues.book(at(0));
             }
             _ => panic!("no option {option}"),
         }

@@ -24,8 +24,8 @@ use crate::{
         server_clock::ServerClock,
         time::{Moment, at},
         waiter::{
-            Admission, Busy, End, GiveUp, Granted, Plan, QueueView, RateLimiter, Registration,
-            Step, Subscription, WaitStrategy, Waiter,
+            Admission, Busy, End, GiveUp, Granted, Limits, Plan, QueueView, Registration, Step,
+            Subscription, WaitStrategy, Waiter,
         },
     },
     runtime::{Command, Value},
@@ -311,7 +311,7 @@ impl Player {
         if self.until.take().is_some_and(|until| until <= now) {
             self.waiter.on_elapsed();
         }
-        let mut limiter = RateLimiter::new(1000);
+        let mut limiter = Limits::new(1000);
         self.waiter
             .step(now, &QueueView::NONE, self.jitter, &mut limiter)
     }

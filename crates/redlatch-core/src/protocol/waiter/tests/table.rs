@@ -165,10 +165,11 @@ fn run(from: &str, inputs: &str) -> (String, String) {
     for input in inputs.split(',') {
         scene.apply(input);
     }
-    let mut limiter = RateLimiter::new(10);
-    // The next free slot of the rate limit is at 1100 ms.
-    limiter.book(at(1000));
-    let step = brief(&scene.step(&mut limiter));
+    let mut limits = Limits::new(10);
+    // The next free slot of each rate limit is at 1100 ms.
+    limits.rechecks.book(at(1000));
+    limits.requeues.book(at(1000));
+    let step = brief(&scene.step(&mut limits));
     (state_of(&scene.waiter, from.contains('/')), step)
 }
 
@@ -187,7 +188,7 @@ impl Scene {
     }
 
     /// Takes the step, and returns the prompt for the other waiters instead if there is one.
-    pub(super) fn step(&mut self, limiter: &mut RateLimiter) -> Result<Step, Prompt> {
+    pub(super) fn step(&mut self, limiter: &mut Limits) -> Result<Step, Prompt> {
         let step = self.waiter.step(self.now, &self.queue, 0, limiter);
         self.prompt.take().map_or(Ok(step), Err)
     }

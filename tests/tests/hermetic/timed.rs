@@ -90,6 +90,21 @@ async fn busy_is_no_error(kind: Kind, round_trip: u32, strategy: WaitStrategy) {
     assert_tables_empty(&client).await;
 }
 
+/// Only an answer says that a latch is closed. One that ends behind the look of another waiter has
+/// none.
+#[tokio::test(start_paused = true)]
+async fn wait_that_ends_before_its_answer_says_nothing_of_the_latch() {
+    let (backend, [other]) = embedded().await;
+    other.count_down_latch("x").try_set_count(0).await.unwrap();
+    let far = FarTransport::new(Arc::new(backend.embedded_transport()), 40 * MS);
+    let client = backend.builder().transport(Arc::new(far));
+    let latch = client.connect().await.unwrap().count_down_latch("x");
+    let waits = [SECOND, 10 * MS].map(|wait| latch.wait_for(wait).into_future());
+    let [whole, short] = <[_; 2]>::try_from(join_all(waits).await).unwrap();
+    assert!(whole.unwrap());
+    assert!(short.is_err(), "{short:?}");
+}
+
 /// Only an answer says that a name is busy.
 #[tokio::test(start_paused = true)]
 async fn silent_server_is_no_busy_member() {

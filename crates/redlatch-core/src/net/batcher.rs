@@ -448,10 +448,11 @@ mod threads;
 
 #[cfg(test)]
 mod tests {
+    use async_trait::async_trait;
     use redlatch_lua::List;
 
     use super::*;
-    use crate::{base::script::Script, protocol::name::key};
+    use crate::{Client, base::script::Script, protocol::name::key};
 
     static TAKE: Script = script("test/take", 3, 3);
     static TAKE_MANY: Script = script("test/take_many", FULL, 3);
@@ -595,5 +596,27 @@ mod tests {
             let _full = send(&mut queue, FULL);
             assert_eq!(queue.next().is_some(), goes);
         }
+    }
+
+    /// A connection that closes before it has sent anything.
+    #[derive(Debug)]
+    struct Closes;
+
+    #[async_trait]
+    impl Conn for Closes {
+        async fn send(&self, _: Vec<Command>) -> Vec<Outcome> {
+            Vec::new()
+        }
+    }
+
+    #[tokio::test]
+    async fn calls_end_with_a_run_that_was_never_polled() {
+        let client = Client::builder("redis://localhost").connect_lazy().unwrap();
+        let batcher = Batcher::new(false);
+        let joined = batcher.join(&call("x", 1), 9).unwrap();
+        drop(batcher.run(&Closes, &client.net().world, |_, _| {}));
+        let answer = joined.now_or_never();
+        assert!(matches!(answer, Some((Ok(Outcome::NotSent(_)), _))));
+        assert!(batcher.join(&call("y", 1), 9).is_none());
     }
 }

@@ -474,4 +474,16 @@ mod tests {
         strays.0.set(Waiting::default());
         assert!(strays.add("one more".into()));
     }
+
+    #[tokio::test]
+    async fn all_keys_are_read_if_too_many_have_changed() {
+        let client = crate::Client::builder("redis://localhost").watch_keys(true);
+        let client = client.connect_lazy().unwrap();
+        let world = &client.net().world;
+        for number in 0..=MOST {
+            world.read_key(Some(&number.to_string()));
+        }
+        let (_, all) = world.changed.as_ref().unwrap().taken().await;
+        assert!(all);
+    }
 }

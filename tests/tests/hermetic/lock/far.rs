@@ -1,6 +1,12 @@
 //! A server that is far away: leases that are not long against a round trip.
 
-use redlatch_tests::{fixture::assert_nothing_left, slow::far_client};
+use std::sync::Arc;
+
+use redlatch_tests::{
+    fixture::assert_nothing_left,
+    slow::{FarTransport, far_client},
+};
+use tokio::join;
 
 use crate::prelude::*;
 
@@ -56,4 +62,25 @@ async fn short_renewed_lease_survives_a_slow_network() {
         guard.check().unwrap();
     }
     guard.release().await.unwrap();
+}
+
+/// With `watch_keys`, the key of each new hold is read at once, also while another read is under
+/// way.
+#[tokio::test(start_paused = true)]
+async fn read_of_a_key_does_not_wait_for_another_read() {
+    let backend = Backend::embedded();
+    backend.preload();
+    let far = FarTransport::new(Arc::new(backend.embedded_transport()), 100 * MS);
+    let client = backend.builder().transport(Arc::new(far)).watch_keys(true);
+    let client = client.connect().await.unwrap();
+    let reads = || backend.embedded_server().command_count("HGET");
+    let before = reads();
+    let lock = async |name: &str, after: u32| {
+        backend.pass(after * MS).await;
+        client.lock(name).lock().await.unwrap()
+    };
+    // The first key is read 200 to 400 ms from now. The second read arrives after 350 ms.
+    let _guards = join!(lock("a", 0), lock("b", 50));
+    backend.pass(150 * MS).await;
+    assert_eq!(reads() - before, 2);
 }

@@ -407,6 +407,19 @@ mod tests {
     }
 
     #[test]
+    fn the_address_of_a_cluster_is_written_as_it_is_pasted() {
+        for (address, advice) in [
+            ("h:6379", "write the address as redis+cluster://h:6379"),
+            ("tls:h:6379", "write the address as rediss+cluster://h:6379"),
+        ] {
+            let mut findings = Findings::default();
+            look_at(address, "cluster_enabled:1", true, true, &mut findings);
+            let text = findings.text();
+            assert!(text.contains(advice), "{text}");
+        }
+    }
+
+    #[test]
     fn the_rights_are_those_of_the_book() {
         let page = include_str!("../../../../../docs/book/src/how-to/rights.md");
         let line = page.split("ACL SETUSER app").nth(1).unwrap();

@@ -386,21 +386,17 @@ impl Client {
         let core = &self.0;
         core.watch_over();
         let net = || Arc::clone(&core.net);
-        let life = &core.net.world.life;
-        life.spawn("watchdog", Arc::clone(&core.watchdog).run(net()));
-        life.spawn(
-            "releaser",
-            Arc::clone(&core.releaser).run(net(), Arc::clone(&core.record)),
-        );
-        life.spawn("withdrawals", Arc::clone(&core.withdrawals).run(net()));
+        let world = &core.net.world;
+        world.spawn("watchdog", Arc::clone(&core.watchdog).run(net()));
+        let (releaser, announced) = (Arc::clone(&core.releaser), Arc::clone(&core.record));
+        world.life.spawn("releaser", releaser.run(net(), announced));
+        world.spawn("withdrawals", Arc::clone(&core.withdrawals).run(net()));
         if let Some(changed) = &core.net.world.changed {
             let (withdrawals, changed) = (Arc::clone(&core.withdrawals), Arc::clone(changed));
-            life.spawn("key watch", withdrawals.watch_keys(net(), changed));
+            world.spawn("key watch", withdrawals.watch_keys(net(), changed));
         }
-        life.spawn(
-            "client record",
-            Arc::clone(&core.record).keep(net(), record),
-        );
+        let keeping = Arc::clone(&core.record).keep(net(), record);
+        world.spawn("client record", keeping);
     }
 }
 

@@ -333,26 +333,19 @@ impl ClientRecord {
         }
     }
 
-    /// Renews the record until shutdown.
+    /// Renews the record until dropped.
     pub(crate) async fn keep(self: Arc<Self>, net: Arc<Net>, first: FirstWrite) {
         let mut pause = match first {
             FirstWrite::ByConnect => timeouts::RECORD_RETRY,
             FirstWrite::AtFirstUse => {
-                tokio::select! {
-                    biased;
-                    () = net.world.ended() => return,
-                    () = net.router.wanted() => Duration::ZERO,
-                }
+                net.router.wanted().await;
+                Duration::ZERO
             }
         };
         let mut by_connect = matches!(first, FirstWrite::ByConnect);
         loop {
             let next = net.world.now() + pause;
-            tokio::select! {
-                biased;
-                () = net.world.ended() => return,
-                () = net.world.runtime.sleep_until(next) => {}
-            }
+            net.world.runtime.sleep_until(next).await;
             if std::mem::take(&mut by_connect) && self.written.load(Ordering::Relaxed) {
                 pause = timeouts::RECORD_TTL / 3;
                 continue;

@@ -244,15 +244,7 @@ impl Client {
         let Some(ahead) = self.0.releaser.ahead(key, ahead) else {
             return false;
         };
-        let late = self.alarm(deadline);
-        Box::pin(async move {
-            select! {
-                biased;
-                () = ahead => {}
-                () = late => {}
-            }
-        })
-        .await;
+        Box::pin(self.net().world.until(deadline, ahead)).await;
         true
     }
 

@@ -520,7 +520,7 @@ const MOST_UNCONTENDED: usize = 4096;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Client, net::News, protocol::name::key};
+    use crate::{Client, protocol::name::key};
 
     /// A name may end like the number of an attempt, and like a message about a grant.
     #[tokio::test]
@@ -551,7 +551,7 @@ mod tests {
         let rung = |says: &str| {
             let stray = queues.called(says).map(ToOwned::to_owned);
             let rung = waiters.iter().map(|(slot, bell, _)| {
-                let rung = bell.take(std::mem::take) != News::default();
+                let rung = bell.take(std::mem::take) != Default::default();
                 rung.then(|| (slot.id, bell.take_grant().map(|grant| grant.token)))
             });
             (rung.flatten().collect::<Vec<_>>(), stray)

@@ -236,12 +236,9 @@ impl<'a> Run<'a> {
                 return Err(self.unanswered());
             }
             let until = self.waiter.plan().bound(now + OVERDUE);
-            select! {
-                biased;
-                () = self.slot.rung() => {}
-                () = self.client.forked() => self.client.check_process()?,
-                () = self.client.alarm(until) => {}
-            }
+            let world = &self.client.net().world;
+            world.until(until, self.slot.rung()).await;
+            self.client.check_process()?;
         }
     }
 

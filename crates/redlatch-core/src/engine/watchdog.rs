@@ -4,7 +4,6 @@
 use std::{
     collections::BTreeMap,
     mem,
-    pin::pin,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -187,13 +186,12 @@ impl Watchdog {
         self.plan().table.len()
     }
 
-    /// Renews until shutdown. A node that does not answer delays no other node's renewals.
+    /// Renews until dropped. A node that does not answer delays no other node's renewals.
     pub(crate) async fn run(self: Arc<Self>, net: Arc<Net>) {
         let mut windows = Windows::new();
         let mut under_way = FuturesUnordered::new();
         // These occupy no place in a window: the node that they delay, if any, is another one.
         let mut following = FuturesUnordered::new();
-        let mut ended = pin!(net.world.ended());
         loop {
             self.gather(&net, &mut windows);
             for (route, window) in &mut windows {
@@ -204,7 +202,6 @@ impl Watchdog {
             let next = self.sleeps();
             select! {
                 biased;
-                () = &mut ended => return,
                 Some(done) = under_way.next(), if !under_way.is_empty() => {
                     if let Some(window) = windows.get_mut(&done.route) {
                         self.finished(&net, window, &done);

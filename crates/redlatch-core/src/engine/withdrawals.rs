@@ -100,7 +100,7 @@ impl Withdrawals {
             .or_insert_with(|| Arc::clone(primitive));
     }
 
-    /// Handles stray notifications until shutdown: one at a time for each object, and a limited
+    /// Handles stray notifications until dropped: one at a time for each object, and a limited
     /// number of objects concurrently.
     pub(crate) async fn run(self: Arc<Self>, net: Arc<Net>) {
         let mut rounds = FuturesUnordered::new();
@@ -126,7 +126,6 @@ impl Withdrawals {
             }
             select! {
                 biased;
-                () = net.world.ended() => return,
                 Some(key) = rounds.next(), if !rounds.is_empty() => {
                     busy.remove(&key);
                 }
@@ -148,7 +147,7 @@ impl Withdrawals {
         }
     }
 
-    /// Reads the key of each new hold, and of each hold whose key has `changed`, until shutdown.
+    /// Reads the key of each new hold, and of each hold whose key has `changed`, until dropped.
     ///
     /// The server reports one change of a key to the connection that has read the key, so each
     /// report needs another read. If the key is gone, is a value of another program or has another
@@ -166,7 +165,6 @@ impl Withdrawals {
             }
             select! {
                 biased;
-                () = net.world.ended() => return,
                 Some(()) = reads.next(), if !reads.is_empty() => {}
                 (keys, all) = changed.taken() => {
                     if all {

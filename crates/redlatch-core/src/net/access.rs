@@ -2,8 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::select;
-
 use super::World;
 use crate::{
     Error, ErrorKind,
@@ -209,21 +207,11 @@ impl Access {
                 self.wanted().await;
                 world.runtime.sleep_until(earliest).await;
             };
-            let timely = select! {
-                biased;
-                () = world.ended() => return,
-                () = wanted => false,
-                () = world.runtime.sleep_until(due) => true,
-            };
+            let timely = world.until(due, wanted).await.is_none();
             let limit = world.now() + timeouts::CREDENTIALS;
-            let provided = select! {
-                biased;
-                () = world.ended() => return,
-                provided = provider.ask() => provided,
-                () = world.runtime.sleep_until(limit) => {
-                    Err(format!("no answer within {:?}", timeouts::CREDENTIALS).into())
-                }
-            };
+            let late = || Err(format!("no answer within {:?}", timeouts::CREDENTIALS).into());
+            let provided = world.until(limit, provider.ask()).await;
+            let provided = provided.unwrap_or_else(late);
             let lasts = self.take(provided, world.runtime.random());
             // Credentials that are refused at once are no better than none.
             tries = match lasts {

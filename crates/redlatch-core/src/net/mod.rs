@@ -34,7 +34,7 @@ mod wakes;
 mod world;
 
 pub(crate) use access::Access;
-pub(crate) use bell::{Bell, News};
+pub(crate) use bell::Bell;
 pub use health::{Connection, Health};
 pub(crate) use hub::{Callees, Hub, Listener, Reach};
 pub(crate) use link::{Link, LinkClass};

@@ -2,13 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::select;
-
 use super::Run;
 use crate::{
     Error,
     base::timeouts,
-    net::News,
     protocol::{time::Moment, waiter::QueueView},
 };
 
@@ -60,11 +57,9 @@ impl Run<'_> {
     /// Waits until `until` and ignores all messages.
     pub(super) async fn pause(&mut self, until: Moment) -> Result<(), Error> {
         self.expect(until);
-        select! {
-            biased;
-            () = self.client.forked() => self.client.check_process()?,
-            () = self.client.alarm(until) => {}
-        }
+        let nothing = std::future::pending::<()>();
+        self.client.net().world.until(until, nothing).await;
+        self.client.check_process()?;
         self.waiter.on_elapsed();
         Ok(())
     }
@@ -82,22 +77,12 @@ impl Run<'_> {
     /// Waits for a message, a change of the local queue, or `until`. Reports the event to the
     /// waiter. Returns whether it was the clock.
     async fn clock_ends_wait(&mut self, until: Moment) -> Result<bool, Error> {
-        select! {
-            biased;
-            news = self.bell.news() => self.heard_news(news),
-            () = self.client.forked() => {
-                self.client.check_process()?;
-                self.waiter.on_elapsed();
-            }
-            () = self.client.alarm(until) => {
-                self.waiter.on_elapsed();
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    fn heard_news(&mut self, news: News) {
+        let world = &self.client.net().world;
+        let Some(news) = world.until(until, self.bell.news()).await else {
+            self.client.check_process()?;
+            self.waiter.on_elapsed();
+            return Ok(true);
+        };
         if news.message.is_some() {
             self.waiter.on_notified();
         } else if news.missed {
@@ -108,6 +93,7 @@ impl Run<'_> {
         if let Some(prompt) = news.prompt {
             self.waiter.on_prompt(prompt);
         }
+        Ok(false)
     }
 
     /// Lets this waiter ask out of turn if its owner already holds the name.

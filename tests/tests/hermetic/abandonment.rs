@@ -68,6 +68,14 @@ async fn note_is_passed_on_by_locks_that_give_members_back() {
     };
     assert!(told("a").await && !told("a").await);
     dies("a").await;
+    // A client that closes gives back what its locks hold meanwhile.
+    let waits = tokio::spawn(multi.lock().into_future());
+    backend.pass(20 * MS).await;
+    second.close_now().await;
+    assert!(waits.await.unwrap().is_err());
+    assert!(told("a").await && !told("a").await);
+    dies("a").await;
+    let second = backend.client().await;
     let free = second.multi_lock(&[&second.lock("a"), &second.lock("c")]);
     let guard = free.lock().await.unwrap();
     assert!(guard.is_after_abandonment());

@@ -92,13 +92,16 @@ impl Client {
         let Some(held) = self.unless_closing(going).instrument(span).await? else {
             return Ok(None);
         };
-        held.withhold();
-        // If the client began to close just before the grant, `close` may not have seen the hold.
-        self.check_closing()?;
         if let Some(note) = &options.note {
+            held.withhold();
             Box::pin(held.put_note(note)).await;
+            held.hand_out();
         }
-        held.hand_out();
+        // If the client began to close just before the grant, `close` may not have seen the hold.
+        if let Err(closing) = self.check_closing() {
+            held.take_back();
+            return Err(closing);
+        }
         Ok(Some(held))
     }
 

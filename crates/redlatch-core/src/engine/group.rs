@@ -65,11 +65,15 @@ impl Client {
         if let Together::Granted(holds) = &together {
             // The caller may need more.
             holds.iter().for_each(Held::withhold);
-            // If the client began to close just before the grant, `close` may not have seen the
-            // holds.
-            self.check_closing()?;
         }
-        Ok(together)
+        // If the client began to close just before the grant, `close` may not have seen the holds.
+        match (self.check_closing(), together) {
+            (Err(closing), Together::Granted(holds)) => {
+                holds.into_iter().for_each(Held::take_back);
+                Err(closing)
+            }
+            (_, together) => Ok(together),
+        }
     }
 }
 

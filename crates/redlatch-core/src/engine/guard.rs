@@ -43,24 +43,22 @@ pub struct Held {
     /// The number of replicas that have confirmed the grant.
     acknowledged: u32,
     abandoned: bool,
-    /// Whether the caller does not have the guard yet.
-    withheld: AtomicBool,
     released: AtomicBool,
 }
 
 impl Held {
     /// Enters the hold of a grant that `acknowledged` replicas have confirmed.
     pub(super) fn enter(granted: &Granted<'_>, now: Moment, acknowledged: u32) -> Self {
-        let grant = granted.grant;
+        let (grant, hold) = (granted.grant, Hold::enter(granted, now));
+        let attempt = granted.delivered.id.number();
         Self {
-            hold: Hold::enter(granted, now),
-            attempt: granted.delivered.id.number(),
+            attempt,
             token: grant.token,
             units: grant.count,
             acknowledged,
-            abandoned: grant.abandoned,
-            withheld: AtomicBool::new(false),
+            abandoned: grant.abandoned && hold.attempt == attempt,
             released: AtomicBool::new(false),
+            hold,
         }
     }
 
@@ -616,13 +614,22 @@ impl Held {
     /// abandoned hold before this one. For the crates of this family.
     #[doc(hidden)]
     pub fn withhold(&self) {
-        self.withheld.store(true, Ordering::Relaxed);
+        if self.abandoned {
+            self.hold.withhold(self.attempt, true);
+        }
     }
 
     /// Records that the caller gets the guard. For the crates of this family.
     #[doc(hidden)]
     pub fn hand_out(&self) {
-        self.withheld.store(false, Ordering::Relaxed);
+        if self.abandoned {
+            self.hold.withhold(self.attempt, false);
+        }
+    }
+
+    /// Undoes a grant whose caller never gets the guard.
+    pub(super) fn take_back(self) {
+        self.hold.withhold(self.attempt, true);
     }
 
     /// Records that `units` of it are permanently gone.
@@ -639,11 +646,8 @@ impl Held {
     fn take_release_at(&self, now: Moment) -> PendingRelease {
         self.released.store(true, Ordering::Relaxed);
         let mut pending = self.pending_release(0);
-        if self.abandoned && self.withheld.load(Ordering::Relaxed) {
-            pending.part = None;
-        }
         self.hold.leave(self.attempt, now);
-        if self.hold.guards() == 0 {
+        if self.hold.guards() == 0 && pending.part.is_some() {
             pending.name_next_waiter(self.hold.client.local_queues());
         }
         pending

@@ -216,7 +216,7 @@ impl Hold {
             until: options.max_hold.map_or(USUAL.until, |max| now + max),
             copies: delivered.copies.clone(),
             durability: options.durability,
-            forgotten: 0,
+            ..USUAL
         };
         let share = Share::new(delivered.id.number(), granted.asked.lease, terms);
         let (trust, mut inner) = (self.client.0.trust, self.inner());
@@ -310,7 +310,7 @@ impl Hold {
             primitive: Arc::clone(&self.primitive),
             owner: self.owner.clone(),
             attempt: AttemptId::of(&self.owner, attempt),
-            part: Some(Part {
+            part: (!terms.withheld).then_some(Part {
                 token: self.token,
                 serial: self.serial,
                 left,
@@ -327,7 +327,14 @@ impl Hold {
     /// Records that `units` of `attempt` are permanently gone.
     pub(super) fn forget(&self, attempt: u64, units: u32) {
         if let Some(share) = self.inner().shares.get_mut(attempt) {
-            share.forget(units);
+            share.terms_mut().forgotten += units;
+        }
+    }
+
+    /// Records whether the release of the guard of `attempt` is an undo.
+    pub(super) fn withhold(&self, attempt: u64, withheld: bool) {
+        if let Some(share) = self.inner().shares.get_mut(attempt) {
+            share.terms_mut().withheld = withheld;
         }
     }
 
@@ -394,6 +401,8 @@ struct Terms {
     durability: Durability,
     /// The number of its units that are permanently gone.
     forgotten: u32,
+    /// Whether the caller does not have the guard yet, so that its release is an undo.
+    withheld: bool,
 }
 
 /// The default terms.
@@ -402,6 +411,7 @@ static USUAL: Terms = Terms {
     copies: None,
     durability: Durability::Master,
     forgotten: 0,
+    withheld: false,
 };
 
 impl Share {
@@ -426,10 +436,9 @@ impl Share {
         renewing.then(|| self.lease.span())
     }
 
-    /// Records that so many of its units are permanently gone.
-    fn forget(&mut self, units: u32) {
-        let terms = self.terms.get_or_insert_with(|| Box::new(USUAL.clone()));
-        terms.forgotten += units;
+    /// Returns its terms for a change.
+    fn terms_mut(&mut self) -> &mut Terms {
+        self.terms.get_or_insert_with(|| Box::new(USUAL.clone()))
     }
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct LocalQueues {
 /// of another kind has to learn from the server that the key is in use.
 type Place = (Key, &'static str, Side);
 
-/// A queue. Each of its waiters keeps a reference to it. Code that locks the table of names and a
+/// A queue. Each of its waiters keeps a reference to it. Code that locks the table of places and a
 /// queue locks the table first.
 type SharedQueue = Arc<Mutex<LocalQueue>>;
 

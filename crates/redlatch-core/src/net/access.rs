@@ -208,6 +208,9 @@ impl Access {
                 world.runtime.sleep_until(earliest).await;
             };
             let timely = world.until(due, wanted).await.is_none();
+            if world.life.check_ended().is_err() {
+                return;
+            }
             let limit = world.now() + timeouts::CREDENTIALS;
             let late = || Err(format!("no answer within {:?}", timeouts::CREDENTIALS).into());
             let provided = world.until(limit, provider.ask()).await;

@@ -200,7 +200,7 @@ impl Waiter {
                 phase
             }
         };
-        self.act(phase, now, random, limits)
+        self.act(phase, now, queue.turn, random, limits)
     }
 
     /// Returns whether the waiter has had to wait.
@@ -487,7 +487,14 @@ impl Waiter {
         }
     }
 
-    fn act(&mut self, phase: Phase, now: Moment, random: u64, limits: &mut Limits) -> Step {
+    fn act(
+        &mut self,
+        phase: Phase,
+        now: Moment,
+        turn: Turn,
+        random: u64,
+        limits: &mut Limits,
+    ) -> Step {
         self.state = State::Active(phase);
         let over = self.plan.is_over(now);
         match phase {
@@ -506,8 +513,9 @@ impl Waiter {
             Phase::Waiting { .. } if over || self.is_done_waiting() => Step::End(End::Busy),
             Phase::Waiting { remaining } => self.wait(remaining, now, random),
             Phase::RecheckDue => {
-                let limiter = match self.slot {
-                    ServerSlot::RequeueRequested => &mut limits.requeues,
+                let limiter = match (self.slot, turn) {
+                    (ServerSlot::RequeueRequested, Turn::Others) => &mut limits.requeues,
+                    // The first waiter looks for all others of its name.
                     _ => &mut limits.rechecks,
                 };
                 let at = limiter.book(now);
@@ -517,7 +525,7 @@ impl Waiter {
                 } else {
                     Phase::Asking
                 };
-                self.act(phase, now, random, limits)
+                self.act(phase, now, turn, random, limits)
             }
             Phase::RecheckBooked { at } => self.wait_until(at),
             Phase::Failed if over || now - self.heard >= self.plan.patience => {

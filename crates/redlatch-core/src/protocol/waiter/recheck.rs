@@ -76,7 +76,8 @@ impl Waiter {
     }
 }
 
-/// The maximum number of re-checks that a client sends per second, and that of withdrawals.
+/// The maximum number of re-checks that a client sends per second, that of requests for lost
+/// places, and that of withdrawals.
 pub(crate) const RECHECKS_PER_SECOND: u32 = 1000;
 
 /// The limits of a client's requests without a notification.

@@ -1,5 +1,5 @@
-//! The local queues. For each name, one waiter of this client at a time sends requests to the
-//! server.
+//! The local queues. For each kind and name, one waiter of this client at a time asks the server
+//! again.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -273,13 +273,8 @@ impl Members {
                 return Ok(Taken::Busy);
             }
             let options = AcquireOptions {
-                owner: owners.of(member),
-                wait: deadline.left(options.wait),
-                whole_lease: true,
                 answered: busy || at > 0,
-                // All notes are written together at the end.
-                note: None,
-                ..options.clone()
+                ..owners.options(member, options, deadline)
             };
             let run = self.run(at);
             if run.len() > 1 && at >= alone {
@@ -465,6 +460,23 @@ impl Owners {
         let id = member.client().id();
         let owner = self.0.iter().find(|owner| owner.client() == id).cloned();
         owner.map_or(OwnerChoice::Fresh, OwnerChoice::Given)
+    }
+
+    /// Returns the options with which `member` is acquired for the whole.
+    fn options(
+        &self,
+        member: &Member,
+        options: &AcquireOptions,
+        deadline: &Deadline<'_>,
+    ) -> AcquireOptions {
+        AcquireOptions {
+            owner: self.of(member),
+            wait: deadline.left(options.wait),
+            whole_lease: true,
+            // All notes are written together at the end.
+            note: None,
+            ..options.clone()
+        }
     }
 }
 

@@ -298,7 +298,6 @@ impl<'a> Run<'a> {
         let silence = self.asked.lease.attempt_timeout();
         let up_by = self.waiter.plan().bound(now + silence);
         let deadline = self.waiter.patience_deadline(now, silence);
-        self.expect(up_by);
         let net = self.client.net();
         let key = self.primitive.key();
         let slot = key.slot();
@@ -313,6 +312,7 @@ impl<'a> Run<'a> {
             Some(session) => session,
             None => {
                 checked = None;
+                self.expect(up_by);
                 match Box::pin(net.router.session(slot, class, up_by)).await {
                     Ok(session) => session,
                     Err(error) => return self.failed(Failure::of_session(error)),

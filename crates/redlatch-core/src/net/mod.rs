@@ -8,7 +8,7 @@
 //! | `router`, `link` | keep the session with the node of the slot |
 //! | `sender` | writes the call as a command, or lets the call join a list |
 //! | `batcher` | joins the calls of several tasks, and sends the lists |
-//! | `session` | passes commands to `transport::redis::conn`, and waits for the answers |
+//! | `session` | passes commands to `transport`, and waits for the answers |
 //! | `redirect` | sends the call to another node that an answer names |
 
 mod access;

@@ -166,15 +166,6 @@ impl Key {
         &self.text[at..at + usize::from(self.name_len)]
     }
 
-    /// Returns the key as it is on the server, as a shared string.
-    pub fn to_shared(&self) -> Arc<str> {
-        if usize::from(self.len) == self.text.len() {
-            Arc::clone(&self.text)
-        } else {
-            self.as_str().into()
-        }
-    }
-
     /// Returns the slot of the key and of all its parts.
     pub const fn slot(&self) -> u16 {
         self.slot
@@ -353,10 +344,7 @@ mod tests {
         ] {
             let key = key(name);
             assert_eq!((key.as_str(), key.name()), (expected, name));
-            assert_eq!(
-                (&*key.to_shared(), key.to_string()),
-                (expected, expected.to_owned())
-            );
+            assert_eq!(key.to_string(), expected);
             assert_eq!(key.part("q"), part);
             assert_eq!(slot_of(part.as_bytes()), key.slot());
             assert_eq!(

@@ -21,20 +21,24 @@ local REACH = 5000
 -- if the attempt is refused. The attempt stands first, or if it is refused, the last one of its
 -- client. `v` is the field before. O(1), and copies the text of `v`. Writes nothing.
 local function spend(v, attempt, limit, now)
-  if not v or string.sub(v, 1, 13) < now then
+  if not v or v < now then
     return limit .. ' ' .. attempt, false
   end
-  local ends = string.sub(v, 1, 13)
-  if ends > limit then
-    limit = ends
+  if v > limit then
+    limit = string.sub(v, 1, 13)
+  end
+  local colon = string.find(attempt, ':', 1, true)
+  local client = string.sub(attempt, 1, colon)
+  -- One client alone, whose attempts rise: half of the time of a plain entry's check.
+  if #v == #attempt + 14 and string.sub(v, 15, colon + 14) == client and string.sub(v, 15) < attempt then
+    return limit .. ' ' .. attempt, false
   end
   local refused = false
-  local client = string.match(attempt, '^[^:]+:')
   local from, to = string.find(v, ' ' .. client, 14, true)
   if from then
     local last, did = string.match(v, '^(%d*)(%S*)', to + 1)
     local alive = string.sub(v, from - 13, from - 1) >= now
-    if alive and last ~= '' and last + 0 >= string.sub(attempt, #client + 1) + 0 then
+    if alive and last ~= '' and last + 0 >= string.sub(attempt, colon + 1) + 0 then
       attempt, refused = client .. last .. did, true
     end
     -- Its entry goes, with the space before it, or behind the first one.

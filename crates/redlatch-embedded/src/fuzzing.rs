@@ -1,11 +1,11 @@
 //! What the package `fuzz` reaches: the parsers and writers of the server.
 
-use redlatch_core::runtime::{Command, Reply};
-
-use crate::{
-    engine::glob,
-    listen::{reply, request::RequestParser},
+use redlatch_core::{
+    family::is_match,
+    runtime::{Command, Reply},
 };
+
+use crate::listen::{reply, request::RequestParser};
 
 /// Reads the requests of a client that sends `portions`. Returns them, and whether the bytes behind
 /// them are refused.
@@ -34,5 +34,5 @@ pub fn written(reply: &Reply) -> Vec<u8> {
 
 /// Matches a pattern.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
-    glob::matches(pattern, text)
+    is_match(pattern, text)
 }

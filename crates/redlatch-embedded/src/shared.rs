@@ -92,7 +92,7 @@ impl State {
         self.engine.close(session);
         for (sender, _, answer) in &mut self.backlog {
             if *sender == session {
-                *answer = Answer::Nobody;
+                *answer = Answer::Gone;
             }
         }
     }
@@ -267,7 +267,7 @@ pub(crate) enum Answer {
     #[cfg(feature = "listen")]
     InOrder,
     /// No receiver is left.
-    Nobody,
+    Gone,
 }
 
 pub(crate) fn unknown() -> Outcome {

@@ -124,13 +124,7 @@ impl MultiGuard {
         let name = |member: &Held| member.name().to_owned();
         let names: Vec<_> = self.members().iter().map(name).collect();
         let members = names.len();
-        let (mut outcomes, mut failed) = (Vec::new(), Vec::new());
-        for (name, released) in names.into_iter().zip(self.bundle.release().await) {
-            match released {
-                Ok(released) => outcomes.push((name, released)),
-                Err(error) => failed.push((name, error)),
-            }
-        }
+        let (outcomes, mut failed) = release_all(names, self.bundle).await;
         match failed.len() {
             0 => Ok(outcomes),
             // It names its object.
@@ -148,6 +142,22 @@ guards_of_several!(
 );
 
 impl Owned for MultiGuard {}
+
+/// Releases all holds at once. Returns the outcomes and the failures, each with the name of its
+/// hold.
+async fn release_all(
+    names: Vec<String>,
+    bundle: Bundle,
+) -> (Vec<(String, Released)>, Vec<(String, Error)>) {
+    let (mut released, mut failed) = (Vec::new(), Vec::new());
+    for (name, outcome) in names.into_iter().zip(bundle.release().await) {
+        match outcome {
+            Ok(outcome) => released.push((name, outcome)),
+            Err(error) => failed.push((name, error)),
+        }
+    }
+    (released, failed)
+}
 
 /// Returns the outcome of a release of several.
 fn together(outcomes: Vec<(String, Released)>) -> Released {
@@ -344,13 +354,7 @@ impl RedGuard {
     pub async fn release(self) -> Result<Vec<(String, Released)>, Error> {
         let (nodes, spare) = (self.outcomes.0.len(), self.spare);
         let name = self.holds().first().map(|hold| hold.name().to_owned());
-        let (mut released, mut failed) = (Vec::new(), Vec::new());
-        for (node, outcome) in self.nodes.into_iter().zip(self.bundle.release().await) {
-            match outcome {
-                Ok(outcome) => released.push((node, outcome)),
-                Err(error) => failed.push((node, error)),
-            }
-        }
+        let (released, failed) = release_all(self.nodes, self.bundle).await;
         match failed.first() {
             Some((_, first)) if failed.len() > spare => {
                 let kind = first.kind();

@@ -232,10 +232,7 @@ impl Members {
             };
             match taken {
                 Taken::All(bundle) => {
-                    if let Some(note) = &options.note {
-                        bundle.put_note(note).await;
-                    }
-                    bundle.holds().iter().for_each(Held::hand_out);
+                    hand_out(&bundle, &options).await;
                     return Ok(Some(MultiGuard { bundle }));
                 }
                 Taken::Busy => return Ok(None),
@@ -336,6 +333,14 @@ impl Members {
         let mut members = self.0.iter();
         members.all(|member| member.client().keeps(Rule::WatchTaken))
     }
+}
+
+/// Writes the note of an acquisition, and passes its holds on to the caller.
+pub(crate) async fn hand_out(bundle: &Bundle, options: &AcquireOptions) {
+    if let Some(note) = &options.note {
+        bundle.put_note(note).await;
+    }
+    bundle.holds().iter().for_each(Held::hand_out);
 }
 
 /// Resolves when a member is lost. Until then, extends the members that nothing renews: those with

@@ -16,7 +16,7 @@ use redlatch_core::{
 
 use crate::{
     NodeOutcome, NodeOutcomes, RedGuard,
-    multi::{AGAIN, Deadline},
+    multi::{AGAIN, Deadline, hand_out},
 };
 
 /// A lock over a majority of independent servers.
@@ -459,10 +459,7 @@ impl Red {
                 options.wait == Wait::Never || deadline.is_over() || backoff.is_exhausted(attempts);
             match attempt {
                 Attempt::Granted(guard) => {
-                    if let Some(note) = &options.note {
-                        guard.bundle.put_note(note).await;
-                    }
-                    guard.bundle.holds().iter().for_each(Held::hand_out);
+                    hand_out(&guard.bundle, options).await;
                     return Ok(Some(guard));
                 }
                 Attempt::Busy if over => return Ok(None),

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use futures_util::future::join_all;
 use redlatch_core::{
-    Acquire, Error, ErrorKind, Held, LossCause, Metadata, TryAcquire, TryAcquireFor,
+    Acquire, Error, ErrorKind, Held, Metadata, TryAcquire, TryAcquireFor,
     family::{Lease, ReleaseReply, Renewed},
 };
 use redlatch_pool::{CHUNK, Flavour, Pool};
@@ -373,18 +373,20 @@ impl PermitExpirableSemaphore {
     pub async fn extend(&self, id: &PermitId, lease: Duration) -> Result<(), Error> {
         let lease = Lease::fixed(lease)
             .map_err(|error| Error::new(ErrorKind::InvalidLease, error.to_string()))?;
-        let lost = |cause: LossCause| {
-            let message = format!("the permit {id} is over: {cause}");
-            Err(Error::new(ErrorKind::Lost(cause), message))
-        };
         match self.0.extend(&id.hold, lease.span()).await? {
             Renewed::Renewed => Ok(()),
             Renewed::Ends(rest) => {
                 let message = format!("the semaphore ends, and the permit with it, in {rest:?}");
                 Err(Error::new(ErrorKind::OutOfRange, message))
             }
-            Renewed::Lost(cause) => lost(cause),
-            Renewed::Late => lost(LossCause::Unreachable),
+            Renewed::Lost(cause) => {
+                let message = format!("the permit {id} is over: {cause}");
+                Err(Error::new(ErrorKind::Lost(cause), message))
+            }
+            Renewed::Late => {
+                let message = "the server got the extension too late; the lease is what it was";
+                Err(Error::new(ErrorKind::Unavailable, message))
+            }
         }
     }
 

@@ -253,7 +253,7 @@ impl Pool {
             attempt: void.as_ref().map_or("", |_| number).to_owned(),
             void_by: void.as_ref().map(|(_, by)| *by),
             retention: self.client().retention(),
-            waiter: String::new(),
+            waiter: None,
             left: 0,
             forgotten: 0,
         };
@@ -263,7 +263,8 @@ impl Pool {
         self.handle.about(answered.await)
     }
 
-    /// Extends one hold to at least `lease` from now, as its holder counts it.
+    /// Extends one hold to at least `lease` from now, as its holder counts it. Returns
+    /// [`Renewed::Late`] if the server got both requests too late.
     ///
     /// # Cancel safety
     ///
@@ -284,8 +285,7 @@ impl Pool {
                 renewed => return Ok(renewed),
             }
         }
-        let message = "the server got the extension too late; the lease is what it was";
-        Err(Error::new(ErrorKind::Unavailable, message))
+        Ok(Renewed::Late)
     }
 
     /// Returns the remaining time of each hold; zero if it is over or unknown.

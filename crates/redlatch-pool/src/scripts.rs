@@ -6,7 +6,7 @@ use redlatch_core::{
     Error, ErrorKind, Token,
     family::{
         AcquireRequest, Answer, AttemptId, Discipline, Grant, Identity, Items, Key, Primitive,
-        REMEMBERED, ReleaseReply, ReleaseRequest, RenewRequest, Script, ScriptCall,
+        REMEMBERED, ReleaseReply, ReleaseRequest, RenewRequest, Script, ScriptCall, WaiterAddress,
         WithdrawRequest, millis,
     },
     runtime::Value,
@@ -37,7 +37,7 @@ impl Primitive for Counted {
     }
 
     fn acquire(&self, request: &AcquireRequest<'_>) -> ScriptCall {
-        let waits = request.register.filter(|_| !request.address.is_empty());
+        let waits = request.register.filter(|_| request.address.is_some());
         let call = queued(&POOL.acquire, self.key())
             .dated()
             .arg(request.owner.client())
@@ -47,7 +47,7 @@ impl Primitive for Counted {
             .arg(self.need)
             .maybe(self.size)
             .maybe(waits.map(millis))
-            .arg(member(request.address, self.need))
+            .maybe(request.address.map(|address| address.with(self.need)))
             .arg(if self.flavour.each { "1" } else { "" });
         if self.flavour.each && self.need > FEW {
             call.alone()
@@ -101,7 +101,7 @@ impl Primitive for Counted {
             attempt: request.attempt.suffix().to_string(),
             void_by: request.void_by,
             retention: request.retention,
-            waiter: member(request.address, self.need),
+            waiter: request.address.map(|address| address.with(self.need)),
             left: request.left,
             forgotten: request.forgotten,
         };
@@ -147,15 +147,6 @@ impl Primitive for Counted {
     }
 }
 
-/// Returns the member of the queue for a waiter, whose address may end with an order.
-fn member(address: &str, need: u32) -> String {
-    match address.split_once(" g") {
-        Some((address, order)) => format!("{address} {need} g{order}"),
-        None if address.is_empty() => String::new(),
-        None => format!("{address} {need}"),
-    }
-}
-
 /// Calls `pool/renew.lua`.
 pub(crate) fn renew(key: &Key, kind: &str, lease: Duration, hold: &str) -> ScriptCall {
     let (client, number) = hold.split_at(hold.find(':').unwrap_or_default());
@@ -180,7 +171,7 @@ pub(crate) struct ReleaseScript<'a> {
     pub(crate) void_by: Option<u64>,
     pub(crate) retention: Duration,
     /// The queue's member to remove.
-    pub(crate) waiter: String,
+    pub(crate) waiter: Option<WaiterAddress<'a>>,
     pub(crate) left: u32,
     pub(crate) forgotten: u32,
 }
@@ -196,7 +187,7 @@ impl ReleaseScript<'_> {
             .arg(millis(self.retention))
             .arg(self.attempt.as_str())
             .maybe(self.void_by)
-            .arg(self.waiter.as_str())
+            .maybe(self.waiter)
             .arg(self.left)
             .arg(self.forgotten);
         match holds {

@@ -6,8 +6,8 @@ use redlatch_core::{
     Client, Error, ErrorKind, LossCause, Owner, Token,
     family::{
         AcquireRequest, Answer, AttemptId, Discipline, Force, Grant, Identity, Internals, Items,
-        Key, Primitive, ReleaseRequest, RenewRequest, Script, ScriptCall, Side, WithdrawRequest,
-        loss, millis,
+        Key, Primitive, ReleaseRequest, RenewRequest, Script, ScriptCall, Side, WaiterAddress,
+        WithdrawRequest, loss, millis,
     },
     runtime::Value,
 };
@@ -89,16 +89,15 @@ impl Primitive for Hold {
             Way::Write => String::new(),
             Way::Upgrade(serial) => serial.to_string(),
         };
-        call(self.script(), self.key())
+        let call = call(self.script(), self.key())
             .dated()
             .arg(request.owner.client())
             .arg(millis(request.lease))
             .arg(millis(request.lease + request.retention))
             .arg(request.owner.suffix())
             .arg(request.attempt.suffix())
-            .maybe(request.register.map(millis))
-            .arg(self.member(request.address, request.owner))
-            .arg(what)
+            .maybe(request.register.map(millis));
+        self.member(call, request.address, request.owner).arg(what)
     }
 
     fn acquired(&self, reply: &Value) -> Result<Answer, Error> {
@@ -136,14 +135,14 @@ impl Primitive for Hold {
     }
 
     fn release(&self, request: &ReleaseRequest<'_>) -> ScriptCall {
-        call(&RWLOCK.release, self.key())
+        let call = call(&RWLOCK.release, self.key())
             .can_do_with(1)
             .arg(request.owner.client())
             .arg(millis(request.retention))
             .arg(request.owner.suffix())
             .arg(request.attempt.suffix())
-            .maybe(request.void_by)
-            .arg(self.member(request.address, request.owner))
+            .maybe(request.void_by);
+        self.member(call, request.address, request.owner)
             .arg(letter(self.side()))
             .maybe(request.serial)
     }
@@ -181,18 +180,19 @@ impl Hold {
         }
     }
 
-    /// Returns the member of the queue for a waiter, whose address may end with an order.
-    fn member(&self, address: &str, owner: &Owner) -> String {
-        match address.split_once(" g") {
-            Some((address, order)) => {
-                let owner = owner.suffix().to_string();
-                format!("{address} {} g{order}", owner.trim_start_matches(':'))
+    /// Appends the member of the queue for a waiter.
+    fn member(
+        &self,
+        call: ScriptCall,
+        address: Option<WaiterAddress<'_>>,
+        owner: &Owner,
+    ) -> ScriptCall {
+        match address {
+            Some(address) if address.has_order() => call.arg(address.with_owner(owner)),
+            Some(address) if matches!(self.way, Way::Upgradable) => {
+                call.arg(format_args!("{address} u"))
             }
-            None if address.is_empty() => String::new(),
-            None => match self.way {
-                Way::Upgradable => format!("{address} u"),
-                _ => address.to_owned(),
-            },
+            _ => call.maybe(address),
         }
     }
 }

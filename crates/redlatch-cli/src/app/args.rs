@@ -12,10 +12,10 @@ use super::{
     span::{Period, parse, parse_period, parse_rate},
 };
 
-/// Run commands under distributed locks on Redis or Valkey, and see who holds what.
+/// Run commands under distributed locks on Redis or Valkey, and see their holders.
 ///
 /// `redlatch run NAME -- COMMAND` holds the lock NAME while COMMAND runs. If the lock is lost, the
-/// command is dead before anybody else can have the name. `redlatch ls` shows what is held.
+/// command is dead before another client can have the name. `redlatch ls` shows what is held.
 #[derive(Debug, Parser)]
 #[command(name = "redlatch", version, max_term_width = 100, after_help = AFTER)]
 pub(crate) struct Args {
@@ -47,7 +47,7 @@ pub(crate) struct ServerArgs {
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "url")]
     #[serde(skip)]
     pub(crate) url_file: Option<PathBuf>,
-    /// First part of all keys; the same for everybody who shares the names. Default: that of the
+    /// First part of all keys; the same for all clients that share the names. Default: that of the
     /// address, else redlatch.
     #[arg(long, global = true, value_name = "PREFIX")]
     pub(crate) prefix: Option<String>,
@@ -190,8 +190,8 @@ pub(crate) struct RunArgs {
     /// Why, for others to see with the hold; 1 to 256 bytes.
     #[arg(long, value_name = "TEXT")]
     pub(crate) note: Option<String>,
-    /// After waiting that long, say on the standard error who has the names. Default: 2s if that is
-    /// a terminal, else never.
+    /// After waiting that long, show the holders of the names on the standard error. Default: 2s if
+    /// that is a terminal, else never.
     #[arg(long, value_name = "SPAN", value_parser = parse)]
     pub(crate) long_wait: Option<Duration>,
     /// Exit with CODE instead of 75 if a name is taken.
@@ -211,7 +211,7 @@ pub(crate) struct RunArgs {
     pub(crate) command: Vec<OsString>,
 }
 
-/// How long a hold lasts without a renewal, and when a command is told of its end.
+/// How long a hold lasts without a renewal, and how long before its end a command gets TERM.
 #[derive(Clone, Copy, Debug, ClapArgs)]
 pub(crate) struct KillArgs {
     /// Time for which the name stays taken if this machine dies; renewed every third of it. At
@@ -304,7 +304,7 @@ pub(crate) struct ElectArgs {
     pub(crate) pause: Duration,
     #[command(flatten)]
     pub(crate) kill: KillArgs,
-    /// Print who leads, one line of JSON per change, and run nothing.
+    /// Print the leader, one line of JSON per change, and run nothing.
     #[arg(long, conflicts_with = "command", required_unless_present_any = ["command", "http"])]
     pub(crate) observe: bool,
     /// Say over HTTP whether this process leads: GET /leader is 200 then and 503 otherwise, and
@@ -357,7 +357,7 @@ const KINDS: &str = "lock fair rw semaphore permits latch limit once election";
 /// List what is held: locks, permits, elections, latches, rate limiters and jobs.
 ///
 /// Shows the objects of all kinds whose name matches PATTERN, one line per holder, ordered by name.
-/// A lock that nobody holds is not listed. Visits all keys of the server in small steps.
+/// A lock that is not held is not listed. Visits all keys of the server in small steps.
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct LsArgs {
     /// Names to show: * for any text, ? for one character, [a-z], and \ before a literal one.
@@ -380,7 +380,7 @@ pub(crate) struct LsArgs {
     pub(crate) every: Duration,
 }
 
-/// Show one name: who holds it, since when, for how long, and who waits.
+/// Show one name: what holds it, since when, for how long, and what waits.
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct ShowArgs {
     /// The name.
@@ -410,10 +410,10 @@ pub(crate) struct TopArgs {
 
 /// Wait until names are free, and take nothing.
 ///
-/// A name is free while nobody holds it: a semaphore while a permit is available, a latch when it
-/// is open, a job while no run is under way. A name that the server does not know is free as well;
-/// say --latch if it may be a latch that nobody has set yet. All names have been free once, each at
-/// its own time; when this returns, somebody else may have them again. To hold a name, use run.
+/// A name is free while it is not held: a semaphore while a permit is available, a latch when it is
+/// open, a job while no run is under way. A name that the server does not know is free as well; say
+/// --latch if it may be a latch that is not set yet. All names have been free once, each at its own
+/// time; when this returns, other clients may have them again. To hold a name, use run.
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct WaitArgs {
     /// Wait at most that long, then exit with 75. Default: as long as it takes.
@@ -437,7 +437,7 @@ pub(crate) struct DoctorArgs {
     pub(crate) json: bool,
 }
 
-/// Draw who held what and when, from a recording.
+/// Draw what was held, when and by which client, from a recording.
 ///
 /// Record with: redlatch ls --watch --json > holds.jsonl
 ///
@@ -487,7 +487,7 @@ pub(crate) struct ReleaseArgs {
     pub(crate) handle: String,
 }
 
-/// End the hold of somebody else.
+/// End the hold of another client.
 ///
 /// By default the renewal of the hold is forbidden. The holder is notified at once, the lease runs
 /// out, and exclusion is kept. With --now the name is free at once, while the holder may still be
@@ -514,10 +514,10 @@ pub(crate) struct BreakArgs {
     pub(crate) note: Option<String>,
 }
 
-/// Remove the record of a name that nobody uses.
+/// Remove the record of a name that is not in use.
 ///
 /// A freed name keeps its kind for a while, so that a lock cannot become a fair lock at once. This
-/// removes what is kept, if nobody holds the name or waits for it; otherwise it exits with 75.
+/// removes what is kept, if no client holds the name or waits for it; otherwise it exits with 75.
 /// Fencing tokens of the new object are greater than those of the old one.
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct ForgetArgs {

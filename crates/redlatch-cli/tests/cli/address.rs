@@ -1,10 +1,6 @@
 //! Addresses, rights, and command lines that are wrong.
 
-use std::fs;
-
-use redlatch::Client;
-
-use crate::support::{Args, World, all_end_with, finished, output, sh};
+use crate::{prelude::*, support::all_end_with};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_address_is_an_error_that_names_the_variables() {

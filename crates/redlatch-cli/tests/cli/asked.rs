@@ -2,10 +2,7 @@
 
 use redlatch::runtime::Command;
 
-use crate::{
-    support::{World, finished, json},
-    world::until,
-};
+use crate::prelude::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_read_is_listed_and_nothing_else_is_missing() {

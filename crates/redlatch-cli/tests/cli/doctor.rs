@@ -1,8 +1,6 @@
 //! `redlatch doctor` without a real server. `tests/servers/doctor.rs` has the faults of servers.
 
-use serde_json::json;
-
-use crate::support::{World, has, json};
+use crate::prelude::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fit_server_has_no_fault_and_nothing_is_left_held() {

@@ -6,11 +6,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use crate::{
-    support::{World, finished, pid_of, read_lines, sh, signal},
-    verbs::LEADS,
-    world::{ended_by, is_alive},
-};
+use crate::{prelude::*, verbs::LEADS};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_candidate_leads_and_the_next_follows_when_its_command_has_ended() {

@@ -1,12 +1,8 @@
 //! The kill rule: the command is dead before anybody else can have the name.
 
 use redlatch_tests::wait::eventually;
-use serde_json::json;
 
-use crate::{
-    support::{GENEROUS, World, finished, has, pid_of, read_lines, sh, signal},
-    world::{ended_by, is_alive, suspend, until},
-};
+use crate::prelude::*;
 
 /// Ignores TERM, and writes the time, in ns, all the time. `date` is a process of its own, so it is
 /// in the group as well.
@@ -174,8 +170,7 @@ async fn nothing_of_the_group_is_alive_after_the_wrapper_was_killed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_guardian_gives_the_names_of_a_killed_wrapper_back_when_its_command_is_dead() {
-    let world = World::new().await;
-    let client = world.client().await;
+    let (world, client) = World::with_client().await;
     for (verb, names) in [
         ("run", "plain other"),
         ("run --fair", "fair"),
@@ -184,7 +179,7 @@ async fn the_guardian_gives_the_names_of_a_killed_wrapper_back_when_its_command_
         ("run --permits 1 --of 1", "permits"),
         ("elect", "boss"),
     ] {
-        let _ = std::fs::remove_file(world.file("beats"));
+        let _ = fs::remove_file(world.file("beats"));
         let child = world.start(&sh(&format!("{verb} --lease 1h {names}"), STUBBORN));
         world.lines("beats", 3).await;
         signal(pid_of(&child), "KILL");
@@ -301,9 +296,9 @@ async fn all_dead(pids: &[String]) {
 
 /// Returns the live process that guards for `pid`.
 fn guardian_of(pid: &str) -> Option<String> {
-    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
     let is_guardian = |child: &&str| {
-        let line = std::fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default();
+        let line = fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default();
         line.contains("__guardian") && is_alive(child)
     };
     let found = children.split_whitespace().find(is_guardian);

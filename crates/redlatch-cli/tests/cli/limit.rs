@@ -1,13 +1,8 @@
 //! `redlatch limit`.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use serde_json::json;
-
-use crate::{
-    support::{World, finished, has, json, sh},
-    world::{calls, ended_by},
-};
+use crate::{prelude::*, world::calls};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -93,31 +88,25 @@ async fn a_signal_ends_the_wait_and_gives_the_tokens_back() {
     assert!(!world.file("ran").exists());
 }
 
+/// Options, and what is said of them.
+const WRONG: &str = r#"
+ | --rate <N/SPAN>
+--rate 10 | "10" is no rate; write it as 10/s, 100/m or 1/90s
+--rate 0/s | is no rate
+--rate 1/x | is no rate
+--rate 1/s --burst 0 | --burst <N>
+--rate 1/s --cost 0 | --cost <N>
+--rate 2/s --cost 3 | the burst is 2; say --burst 3 or more
+--rate 9/s --burst 1 --cost 2 | the burst is 1; say --burst 2
+--rate 1/d --burst 400 | its burst of 400 is out of bounds
+--rate 1/s -n -w 1s | cannot be used with
+"#;
+
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_input_is_refused_with_what_to_write() {
     let world = World::new().await;
-    let no_rate = "\"10\" is no rate; write it as 10/s, 100/m or 1/90s";
-    for (options, says) in [
-        ("", "--rate <N/SPAN>"),
-        ("--rate 10", no_rate),
-        ("--rate 0/s", "is no rate"),
-        ("--rate 1/x", "is no rate"),
-        ("--rate 1/s --burst 0", "--burst <N>"),
-        ("--rate 1/s --cost 0", "--cost <N>"),
-        (
-            "--rate 2/s --cost 3",
-            "the burst is 2; say --burst 3 or more",
-        ),
-        (
-            "--rate 9/s --burst 1 --cost 2",
-            "the burst is 1; say --burst 2",
-        ),
-        (
-            "--rate 1/d --burst 400",
-            "its burst of 400 is out of bounds",
-        ),
-        ("--rate 1/s -n -w 1s", "cannot be used with"),
-    ] {
+    for row in WRONG.trim_matches('\n').lines() {
+        let (options, says) = row.split_once(" | ").unwrap();
         let line = format!("limit a {options} -- touch ran");
         world.ends(64, &line).await.says(says);
     }
@@ -141,7 +130,7 @@ async fn a_limiter_is_shown_until_its_debt_is_paid_and_is_forgotten_then() {
     let most = 45 * 60_000;
     assert!((most - 600_000..=most).contains(&listed["limit"]["reset_ms"].as_u64().unwrap()));
     let broken = world.ends(64, "break a --owner x").await;
-    broken.says("a: nobody holds a rate limiter");
+    broken.says("a: a rate limiter has no holder");
     let early = world.ends(75, "forget a").await;
     early.says("a: it was used a moment ago; try again in 45m0");
 }

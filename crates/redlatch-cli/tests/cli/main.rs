@@ -13,6 +13,7 @@ mod limit;
 mod manual;
 mod once;
 mod operate;
+mod prelude;
 mod recipes;
 mod record;
 mod run;

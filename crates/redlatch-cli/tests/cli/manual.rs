@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::support::World;
+use crate::prelude::*;
 
 const VERBS: [&str; 13] = [
     "run", "once", "elect", "limit", "ls", "show", "top", "wait", "hold", "release", "break",
@@ -30,7 +30,7 @@ async fn the_manual_names_all_verbs_and_each_has_a_page() {
 async fn bash_completes_verbs_and_options() {
     let world = World::new().await;
     let script = world.redlatch("completions bash").await;
-    std::fs::write(world.file("completions"), script.stdout).unwrap();
+    fs::write(world.file("completions"), script.stdout).unwrap();
     let ask = |words: &str| {
         // A shell passes the command, the word to complete, and the word before it.
         let line = format!(

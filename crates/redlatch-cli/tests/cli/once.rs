@@ -1,11 +1,6 @@
 //! `redlatch once`.
 
-use serde_json::json;
-
-use crate::{
-    support::{World, finished, has, read_lines, sh},
-    world::{TAKES, ended_by, lose_replies},
-};
+use crate::prelude::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slot_runs_once_and_the_command_is_told_about_it() {
@@ -44,7 +39,7 @@ async fn another_run_is_not_waited_for_and_the_report_tells_it() {
     let other = "once job --slot a --report report -- true";
     world.ends(0, other).await;
     has(&world.report(), json!({"outcome": "under_way", "code": 0}));
-    std::fs::write(world.file("gate"), "done\n").unwrap();
+    fs::write(world.file("gate"), "done\n").unwrap();
     finished(child).await.ends(0);
 }
 

@@ -1,14 +1,8 @@
 //! `redlatch hold`, `release` and `break`.
 
-use std::time::Duration;
+use redlatch::{ErrorKind, HoldState};
 
-use redlatch::{ErrorKind, HoldState, LossCause};
-
-use crate::{
-    support::{Args, World, finished, json, output, sh},
-    terminal::Terminal,
-    world::{TAKES, ended_by, lose_replies},
-};
+use crate::prelude::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_note_of_run_is_shown_by_all_who_look() {
@@ -94,8 +88,7 @@ async fn a_reader_has_not_the_handle_of_the_write_before_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn breaking_tells_the_holder_and_keeps_exclusion() {
-    let world = World::new().await;
-    let client = world.client().await;
+    let (world, client) = World::with_client().await;
     let lease = Duration::from_secs(1);
     let held = client.lock("a").lock().renewed_lease(lease).await.unwrap();
     let token = held.token().to_string();
@@ -125,14 +118,13 @@ async fn one_of_several_readers_can_be_broken() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_broken_without_a_token_or_a_terminal() {
-    let world = World::new().await;
-    let client = world.client().await;
+    let (world, client) = World::with_client().await;
     let held = client.lock("a").lock().await.unwrap();
     let refused = world.ends(64, "break a").await;
     refused.says("without a terminal");
     refused.says(&held.token().to_string());
     let free = world.ends(66, "break nix").await;
-    free.says("nobody holds nix: nothing to break\n");
+    free.says("nix is not held: nothing to break\n");
     let latch = client.count_down_latch("latch");
     latch.try_set_count(1).await.unwrap();
     world.ends(64, "break latch").await;
@@ -141,8 +133,7 @@ async fn nothing_is_broken_without_a_token_or_a_terminal() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_terminal_is_asked_and_no_is_the_default() {
-    let world = World::new().await;
-    let client = world.client().await;
+    let (world, client) = World::with_client().await;
     let held = client.lock("a").lock().await.unwrap();
     for (answer, told) in [
         ("\n", "nothing was broken"),
@@ -158,16 +149,13 @@ async fn the_terminal_is_asked_and_no_is_the_default() {
     }
     assert!(!client.lock("a").is_locked().await.unwrap());
     let error = held.release().await;
-    assert!(
-        !matches!(&error, Err(error) if error.kind() != ErrorKind::Closed),
-        "{error:?}"
-    );
+    let fits = !matches!(&error, Err(error) if error.kind() != ErrorKind::Closed);
+    assert!(fits, "{error:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broken_hold_is_shown_and_its_command_is_told_by_whom_and_why() {
-    let world = World::new().await;
-    let client = world.client().await;
+    let (world, client) = World::with_client().await;
     let why = "redlatch break by me (pid ";
     for (number, (verb, how)) in [
         ("run", ""),
@@ -205,7 +193,7 @@ async fn a_broken_hold_is_shown_and_its_command_is_told_by_whom_and_why() {
             let by = shown["holders"][0]["broken"].as_str().unwrap();
             assert!(by.starts_with(why), "{line}: {by}");
         }
-        std::fs::write(world.file(&format!("{name}.seen")), "").unwrap();
+        fs::write(world.file(&format!("{name}.seen")), "").unwrap();
         if verb == "elect" {
             // The command would campaign for ever.
             world.lines(&name, 2).await;
@@ -233,14 +221,12 @@ async fn the_number_of_permits_is_set_and_a_different_wish_is_told() {
     assert_eq!(ids.permits().await.unwrap(), 3);
     // The advice is about the command, and not about the library.
     let _held = client.lock("a").lock().await.unwrap();
+    let unset = "say how many with --of or redlatch resize";
     for (line, advice) in [
         ("resize a 3", "redlatch forget NAME"),
         ("run --fair a -- true", "redlatch forget NAME"),
         ("run --permits 6 s -- true", "redlatch resize changes that"),
-        (
-            "run --permits 1 unset -- true",
-            "say how many with --of or redlatch resize",
-        ),
+        ("run --permits 1 unset -- true", unset),
     ] {
         let ended = world.ends(64, line).await;
         ended.says(advice);

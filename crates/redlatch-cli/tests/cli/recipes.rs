@@ -1,12 +1,7 @@
 //! The recipes of the documents, run as they are written. Only the address, the folder of programs
 //! and a token are replaced.
 
-use std::fs;
-
-use crate::{
-    support::{Output, World, finished, output, read_lines},
-    world::{ended_by, until},
-};
+use crate::{prelude::*, support::Output};
 
 const PAGE: &str = include_str!("../../../../docs/book/src/operate/recipes.md");
 

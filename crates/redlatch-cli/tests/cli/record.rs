@@ -1,6 +1,6 @@
 //! A program's own recording of its holds, drawn by `redlatch timeline`.
 
-use std::{fs::File, time::Duration};
+use std::fs::File;
 
 use redlatch::record::Recorder;
 use tracing_subscriber::{
@@ -9,10 +9,7 @@ use tracing_subscriber::{
     registry,
 };
 
-use crate::{
-    support::{Args, World, finished, pid_of, read_lines, sh, signal},
-    world::until,
-};
+use crate::prelude::*;
 
 /// One thread: what the client does in the background is then recorded as well.
 #[tokio::test]
@@ -63,7 +60,7 @@ async fn recorded_holds_are_drawn_with_renewals_losses_and_ends() {
 
     let drawn = world.ends(0, "timeline holds.jsonl -o page.html").await;
     drawn.is_silent();
-    let page = std::fs::read_to_string(world.file("page.html")).unwrap();
+    let page = fs::read_to_string(world.file("page.html")).unwrap();
     for token in [kept, gone] {
         assert!(page.contains(&format!("\"token\":\"{token}\"")), "{token}");
     }
@@ -108,7 +105,7 @@ async fn recording_of_a_command_has_its_hold_and_the_signals_to_it() {
         assert!(has("TERM") || verb[0] == "elect", "{verb:?}");
         let drawn = ["timeline", &file, "-o", "page.html"];
         world.ends(0, &drawn).await;
-        let page = std::fs::read_to_string(world.file("page.html")).unwrap();
+        let page = fs::read_to_string(world.file("page.html")).unwrap();
         assert!(page.contains(",\"KILL\"]"), "{verb:?}");
         assert!(page.contains(&format!("\"name\":\"{name}\"")));
     };

@@ -1,13 +1,6 @@
 //! `redlatch run` when nothing goes wrong with the server.
 
-use std::fs;
-
-use serde_json::json;
-
-use crate::{
-    support::{World, finished, has, output, pid_of, sh},
-    world::{LOOKS, ended_by, lose_replies},
-};
+use crate::{prelude::*, world::LOOKS};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_name_is_held_while_the_command_runs_and_free_afterwards() {
@@ -31,8 +24,7 @@ async fn the_name_is_held_while_the_command_runs_and_free_afterwards() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn permits_that_were_waited_for_last_as_long_as_others() {
-    let world = World::new().await;
-    let client = world.client().await;
+    let (world, client) = World::with_client().await;
     let semaphore = client.semaphore("s");
     semaphore.set_permits(1).await.unwrap();
     for waits in ["", "-w 100s"] {
@@ -120,8 +112,7 @@ async fn the_command_inherits_the_standard_input_and_no_other_descriptor() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_ends_the_wait_and_the_place_in_the_line() {
-    let world = World::new().await;
-    let client = world.client().await;
+    let (world, client) = World::with_client().await;
     let held = client.fair_lock("a").lock().await.unwrap();
     let child = world.start("run --fair a -- true");
     let waiters = async || client.fair_lock("a").info().await.unwrap().unwrap().waiters;
@@ -154,8 +145,7 @@ async fn a_signal_ends_the_look_at_the_number_of_permits() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_record_of_a_client_is_left_on_the_server() {
-    let world = World::new().await;
-    let client = world.client().await;
+    let (world, client) = World::with_client().await;
     let held = client.lock("taken").lock().await.unwrap();
     let records = || {
         let keys = world.server.keys().into_iter();
@@ -180,7 +170,7 @@ async fn what_the_command_leaves_in_its_group_ends_before_the_name_is_given_back
     let script = "sleep 1000 & echo $! > left; exit 0";
     world.ends(0, &sh("run a", script)).await.is_silent();
     let left = world.lines("left", 1).await;
-    assert!(!crate::world::is_alive(&left[0]));
+    assert!(!is_alive(&left[0]));
 }
 
 #[tokio::test(flavor = "multi_thread")]

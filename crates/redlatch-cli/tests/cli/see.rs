@@ -2,11 +2,9 @@
 
 use std::process::Stdio;
 
-use redlatch::Client;
-use serde_json::json;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use crate::support::{World, event, finished, has};
+use crate::{prelude::*, support::event};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn names_and_applications_cannot_steer_the_terminal() {
@@ -48,8 +46,7 @@ async fn what_watches_ends_when_its_reader_goes_away() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn watching_goes_on_when_the_server_was_away() {
-    let world = World::new().await;
-    let client = world.client().await;
+    let (world, client) = World::with_client().await;
     let way = world.way();
     let _first = client.lock("a").lock().await.unwrap();
     let (mut child, mut lines) = world.watch(&way.url(), "ls --watch --json --every 100ms");
@@ -81,7 +78,7 @@ async fn watching_goes_on_when_the_server_was_away() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_recording_becomes_no_page() {
     let world = World::new().await;
-    std::fs::write(world.file("holds.jsonl"), "no line\n").unwrap();
+    fs::write(world.file("holds.jsonl"), "no line\n").unwrap();
     let refused = world.ends(64, "timeline holds.jsonl").await;
     refused.says("line 1 is no line of");
     world.ends(64, "timeline missing").await;

@@ -1,9 +1,6 @@
 //! Signals to the wrapper and to the command.
 
-use crate::{
-    support::{World, finished, output, pid_of, read_lines, sh, signal},
-    world::{ended_by, suspend},
-};
+use crate::prelude::*;
 
 /// Writes the signals that it gets. `wait` returns for each.
 const LISTENER: &str = "trap 'echo TERM >> got' TERM; trap 'echo INT >> got' INT; \

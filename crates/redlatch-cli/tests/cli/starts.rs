@@ -1,13 +1,10 @@
 //! `redlatch run` in odd surroundings: no descriptors, odd names, long command lines, as process 1.
 
-use std::{fs, process::Stdio};
+use std::process::Stdio;
 
 use tokio::process::Command;
 
-use crate::{
-    support::{Args, REDLATCH, World, finished, output, passes, read_lines, sh, signal},
-    world::{is_alive, until},
-};
+use crate::{prelude::*, support::passes};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_line_that_becomes_too_long_is_told_and_the_name_is_free() {
@@ -82,8 +79,7 @@ async fn a_full_output_does_not_change_the_code() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn odd_names_are_held_as_they_are() {
-    let world = World::new().await;
-    let client = world.client().await;
+    let (world, client) = World::with_client().await;
     let longest = "n".repeat(512);
     let odd = "a b,größe,a\nb,\u{1b}[2J,{a},a*b,-x,=,🔒";
     for name in odd.split(',').chain([longest.as_str()]) {

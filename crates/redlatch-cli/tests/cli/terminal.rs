@@ -7,7 +7,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::support::{Args, GENEROUS, REDLATCH, World, read_lines, sh};
+use crate::prelude::*;
 
 /// A program on a terminal of its own.
 pub(crate) struct Terminal {

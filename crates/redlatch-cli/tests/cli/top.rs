@@ -1,19 +1,10 @@
 //! `redlatch top` on a terminal.
 
-use std::time::Duration;
-
-use redlatch::LossCause;
-
-use crate::{
-    support::{REDLATCH, World, signal},
-    terminal::Terminal,
-    world::until,
-};
+use crate::prelude::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn top_shows_filters_and_breaks_after_asking() {
-    let world = World::new().await;
-    let client = world.client().await;
+    let (world, client) = World::with_client().await;
     let lease = Duration::from_secs(1);
     let lock = client.lock("alpha");
     let held = lock.lock().renewed_lease(lease).await.unwrap();

@@ -1,7 +1,6 @@
 //! Helpers of the tests on the embedded server.
 
 use std::{
-    fs,
     ops::{RangeBounds, RangeFrom, RangeTo},
     os::unix::fs::PermissionsExt,
     path::Path,
@@ -12,17 +11,25 @@ use redlatch_tests::proxy::{Answered, Pick, Proxy, Request, Then};
 use serde_json::Value;
 use tokio::{
     process::{Child, Command},
-    time::{Duration, Instant, sleep},
+    time::{Instant, sleep},
 };
 
 use crate::{
+    prelude::*,
     server::Server,
-    support::{GENEROUS, Output, REDLATCH, World, eventually, finished, json, pid_of, signal},
+    support::{Output, eventually},
 };
 
 impl World {
     pub(crate) async fn new() -> Self {
         Self::on(Server::start().await)
+    }
+
+    /// Starts a server, and connects a client of the library.
+    pub(crate) async fn with_client() -> (Self, Client) {
+        let world = Self::new().await;
+        let client = world.client().await;
+        (world, client)
     }
 
     /// Starts a way to the server that can turn silent.

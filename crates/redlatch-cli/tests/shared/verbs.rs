@@ -185,7 +185,7 @@ pub(crate) async fn show_lists_the_queue_of_a_fair_lock(world: World) {
     let lines: Vec<_> = shown.stdout.lines().collect();
     assert!(lines[3].starts_with("1      true (pid "), "{shown:?}");
     let free = world.redlatch("show nix").await;
-    assert_eq!(free.stdout, "nobody holds nix (prefix redlatch)\n");
+    assert_eq!(free.stdout, "nix is not held (prefix redlatch)\n");
     held.release().await.unwrap();
     finished(first).await.ends(0);
 }
@@ -278,7 +278,7 @@ pub(crate) async fn a_name_that_changes_its_kind_is_forgotten_once_it_is_free(wo
     let client = world.client().await;
     let held = client.lock("a").lock().await.unwrap();
     let refused = world.ends(75, "forget a").await;
-    let told = "redlatch: a: somebody holds it; redlatch show says who, redlatch break ends it\n";
+    let told = "redlatch: a: it is held; redlatch show names the holder, redlatch break ends it\n";
     let both = (refused.stdout.as_str(), refused.stderr.as_str());
     assert_eq!(both, ("", told));
     held.release().await.unwrap();

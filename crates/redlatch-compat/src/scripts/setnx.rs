@@ -42,7 +42,7 @@ impl Primitive for SetNxName {
         call.arg(request.attempt)
             .arg(millis(request.lease))
             .arg(millis(request.lease + REMEMBERED))
-            .arg(if request.address.is_empty() { "1" } else { "" })
+            .arg(if request.address.is_none() { "1" } else { "" })
     }
 
     fn acquired(&self, reply: &Value) -> Result<Answer, Error> {

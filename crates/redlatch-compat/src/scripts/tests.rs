@@ -123,11 +123,10 @@ fn every_word_of_a_reply_is_read() {
         ("already", ReleaseReply::Already(0)),
     ] {
         let reply = list(&["1", word, "0"]);
-        assert_eq!(
-            rlock().released(&REDISSON.release, &reply).unwrap(),
-            expected
-        );
-        assert_eq!(set_nx().released(&SETNX.release, &reply).unwrap(), expected);
+        let released = rlock().released(&REDISSON.release, &reply);
+        assert_eq!(released.unwrap(), expected);
+        let released = set_nx().released(&SETNX.release, &reply);
+        assert_eq!(released.unwrap(), expected);
     }
     for (word, freed) in [("done", true), ("gone", false)] {
         let forced = forced(&list(&["1", word])).unwrap();

@@ -1,6 +1,6 @@
 //! The configuration of a client.
 
-use std::{error, marker::PhantomData, sync::Arc, time::Duration};
+use std::{error, marker::PhantomData, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use crate::{
     Client, Credentials, Error, ErrorKind,
@@ -324,17 +324,10 @@ impl<C: From<Client>> ClientBuilder<C> {
     /// # }
     /// ```
     #[must_use]
-    pub fn announced_as(mut self, announced: &str, reached: &str) -> Self {
-        match (
-            address::host_and_port(announced),
-            address::host_and_port(reached),
-        ) {
-            (Ok(announced), Ok(reached)) => {
-                self.config.servers.aliases.push((announced, reached));
-                self
-            }
-            (Err(error), _) | (_, Err(error)) => self.refuse(error),
-        }
+    pub fn announced_as(self, announced: &str, reached: &str) -> Self {
+        let announced = address::host_and_port(announced);
+        let alias = announced.and_then(|one| Ok((one, address::host_and_port(reached)?)));
+        self.option(alias, |config, alias| config.servers.aliases.push(alias))
     }
 
     /// Sets the first part of all keys and channels: 1 to 64 bytes without braces, `@`, white space
@@ -354,15 +347,11 @@ impl<C: From<Client>> ClientBuilder<C> {
     /// # }
     /// ```
     #[must_use]
-    pub fn prefix(mut self, prefix: &str) -> Self {
-        match Prefix::parse(prefix) {
-            Ok(prefix) => self.config.prefix = prefix,
-            Err(error) => {
-                let error = Error::with_reason(ErrorKind::InvalidOption, error.to_string(), error);
-                return self.refuse(error);
-            }
-        }
-        self
+    pub fn prefix(self, prefix: &str) -> Self {
+        let prefix = Prefix::parse(prefix).map_err(|error| {
+            Error::with_reason(ErrorKind::InvalidOption, error.to_string(), error)
+        });
+        self.option(prefix, |config, prefix| config.prefix = prefix)
     }
 
     /// Sets the lease of acquisitions that specify none: 1 s to 365 days. The watchdog renews it.
@@ -382,12 +371,9 @@ impl<C: From<Client>> ClientBuilder<C> {
     /// # }
     /// ```
     #[must_use]
-    pub fn default_lease(mut self, lease: Duration) -> Self {
-        match Lease::renewed(lease) {
-            Ok(lease) => self.config.lease = lease,
-            Err(error) => return self.refuse(invalid_lease(error)),
-        }
-        self
+    pub fn default_lease(self, lease: Duration) -> Self {
+        let lease = Lease::renewed(lease).map_err(invalid_lease);
+        self.option(lease, |config, lease| config.lease = lease)
     }
 
     /// Sets how acquisitions wait that specify no strategy. Default: [`WaitStrategy::Notify`].
@@ -433,12 +419,9 @@ impl<C: From<Client>> ClientBuilder<C> {
     /// # }
     /// ```
     #[must_use]
-    pub fn clock_drift(mut self, drift: f64) -> Self {
-        match Trust::new(drift) {
-            Some(trust) => self.config.trust = trust,
-            None => return self.refuse(out_of_bounds("clock_drift", "0 to 0.2")),
-        }
-        self
+    pub fn clock_drift(self, drift: f64) -> Self {
+        let trust = Trust::new(drift).ok_or_else(|| out_of_bounds("clock_drift", "0 to 0.2"));
+        self.option(trust, |config, trust| config.trust = trust)
     }
 
     /// Sets the maximum difference between the wall clocks of servers that may take over from each
@@ -470,12 +453,10 @@ impl<C: From<Client>> ClientBuilder<C> {
     /// # }
     /// ```
     #[must_use]
-    pub fn server_clock_allowance(mut self, difference: Duration) -> Self {
-        if difference > Duration::from_secs(3600) {
-            return self.refuse(out_of_bounds("server_clock_allowance", "0 to 1 hour"));
-        }
-        self.config.clock_allowance = Some(difference);
-        self
+    pub fn server_clock_allowance(self, difference: Duration) -> Self {
+        let bounds = Duration::ZERO..=Duration::from_secs(3600);
+        let span = within("server_clock_allowance", difference, bounds, "0 to 1 hour");
+        self.option(span, |config, span| config.clock_allowance = Some(span))
     }
 
     /// Sets how long the server keeps the fencing token of a freed name: 10 s to 365 days. Default:
@@ -499,12 +480,10 @@ impl<C: From<Client>> ClientBuilder<C> {
     /// # }
     /// ```
     #[must_use]
-    pub fn token_retention(mut self, retention: Duration) -> Self {
-        if retention < Duration::from_secs(10) || retention > Lease::MAX {
-            return self.refuse(out_of_bounds("token_retention", "10 s to 365 days"));
-        }
-        self.config.retention = retention;
-        self
+    pub fn token_retention(self, retention: Duration) -> Self {
+        let bounds = Duration::from_secs(10)..=Lease::MAX;
+        let span = within("token_retention", retention, bounds, "10 s to 365 days");
+        self.option(span, |config, span| config.retention = span)
     }
 
     /// Sets how long an operation keeps trying without an answer from the server before it fails:
@@ -529,12 +508,10 @@ impl<C: From<Client>> ClientBuilder<C> {
     /// # }
     /// ```
     #[must_use]
-    pub fn patience(mut self, patience: Duration) -> Self {
-        if patience < Duration::from_millis(100) || patience > Duration::from_secs(86_400) {
-            return self.refuse(out_of_bounds("patience", "100 ms to 1 day"));
-        }
-        self.config.patience = patience;
-        self
+    pub fn patience(self, patience: Duration) -> Self {
+        let bounds = Duration::from_millis(100)..=Duration::from_secs(86_400);
+        let span = within("patience", patience, bounds, "100 ms to 1 day");
+        self.option(span, |config, span| config.patience = span)
     }
 
     /// Refuses calls at once, with [`ErrorKind::Unavailable`], while there has been no connection
@@ -567,12 +544,10 @@ impl<C: From<Client>> ClientBuilder<C> {
     /// # }
     /// ```
     #[must_use]
-    pub fn fail_fast(mut self, after: Duration) -> Self {
-        if after < Duration::from_millis(100) || after > Duration::from_secs(86_400) {
-            return self.refuse(out_of_bounds("fail_fast", "100 ms to 1 day"));
-        }
-        self.config.fail_fast = Some(after);
-        self
+    pub fn fail_fast(self, after: Duration) -> Self {
+        let bounds = Duration::from_millis(100)..=Duration::from_secs(86_400);
+        let span = within("fail_fast", after, bounds, "100 ms to 1 day");
+        self.option(span, |config, span| config.fail_fast = Some(span))
     }
 
     /// Logs an acquisition that has waited this long, once: 10 ms to 365 days. Default: 5 s.
@@ -596,12 +571,10 @@ impl<C: From<Client>> ClientBuilder<C> {
     /// # }
     /// ```
     #[must_use]
-    pub fn long_wait(mut self, wait: Duration) -> Self {
-        if wait < Duration::from_millis(10) || wait > Lease::MAX {
-            return self.refuse(out_of_bounds("long_wait", "10 ms to 365 days"));
-        }
-        self.config.long_wait = wait;
-        self
+    pub fn long_wait(self, wait: Duration) -> Self {
+        let bounds = Duration::from_millis(10)..=Lease::MAX;
+        let span = within("long_wait", wait, bounds, "10 ms to 365 days");
+        self.option(span, |config, span| config.long_wait = span)
     }
 
     /// Sets the time limit for [`connect`](Self::connect) as a whole, and for each later connection
@@ -623,12 +596,10 @@ impl<C: From<Client>> ClientBuilder<C> {
     /// # }
     /// ```
     #[must_use]
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        if timeout < Duration::from_millis(10) || timeout > Duration::from_secs(60) {
-            return self.refuse(out_of_bounds("connect_timeout", "10 ms to 1 minute"));
-        }
-        self.config.connect_timeout = timeout;
-        self
+    pub fn connect_timeout(self, timeout: Duration) -> Self {
+        let bounds = Duration::from_millis(10)..=Duration::from_secs(60);
+        let span = within("connect_timeout", timeout, bounds, "10 ms to 1 minute");
+        self.option(span, |config, span| config.connect_timeout = span)
     }
 
     /// Sets the application's name, which inspection shows with every hold of this client. Default:
@@ -896,6 +867,15 @@ impl<C: From<Client>> ClientBuilder<C> {
         }
     }
 
+    /// Sets an option, unless its value is wrong.
+    fn option<T>(mut self, value: Result<T, Error>, set: impl FnOnce(&mut Config, T)) -> Self {
+        match value {
+            Ok(value) => set(&mut self.config, value),
+            Err(error) => return self.refuse(error),
+        }
+        self
+    }
+
     /// Stores the error of the first invalid option.
     pub(super) fn refuse(mut self, error: Error) -> Self {
         self.wrong.get_or_insert(error);
@@ -930,6 +910,17 @@ fn set_tls<'a>(addresses: impl IntoIterator<Item = &'a mut Address>, tls: &TlsOp
         }
     }
     all
+}
+
+/// Checks the span of an option, whose bounds are `shown` to the user.
+fn within(
+    option: &str,
+    span: Duration,
+    bounds: RangeInclusive<Duration>,
+    shown: &str,
+) -> Result<Duration, Error> {
+    let fits = bounds.contains(&span).then_some(span);
+    fits.ok_or_else(|| out_of_bounds(option, shown))
 }
 
 fn out_of_bounds(option: &str, bounds: &str) -> Error {

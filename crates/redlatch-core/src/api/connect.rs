@@ -321,7 +321,7 @@ impl Client {
             deadline
         };
         let record = &self.0.record;
-        match record.announce(net, patience, timeouts::RECORD_TTL).await {
+        match record.announce(patience, timeouts::RECORD_TTL).await {
             Err(error) if others && error.is_silence() => {
                 tracing::debug!(target: "redlatch", %error, "the server for this client's record is silent; it is written later");
                 Ok(())
@@ -344,17 +344,19 @@ impl Client {
         let hub = Hub::new(&router, Reach::Everywhere, &callees);
         let wakes = WakeRoutes::new(&hub, &config.prefix, &id);
         let holds = Arc::new(Holds::default());
+        let net = Arc::new(Net {
+            world,
+            router,
+            hub,
+            wakes,
+            fail_fast: config.fail_fast,
+        });
+        let record = ClientRecord::new(Arc::clone(&net), &config.prefix, &id, metadata);
         let (prefix, queues) = (config.prefix.clone(), Arc::clone(&local_queues));
         let withdrawals = Withdrawals::new(prefix, queues, Arc::clone(&holds), config.patience);
         Self(Arc::new(Core {
-            net: Arc::new(Net {
-                world,
-                router,
-                hub,
-                wakes,
-                fail_fast: config.fail_fast,
-            }),
-            record: Arc::new(ClientRecord::new(&config.prefix, &id, metadata)),
+            net,
+            record: Arc::new(record),
             numbers,
             prefix: config.prefix,
             lease: config.lease,
@@ -395,8 +397,7 @@ impl Client {
             let (withdrawals, changed) = (Arc::clone(&core.withdrawals), Arc::clone(changed));
             world.spawn("key watch", withdrawals.watch_keys(net(), changed));
         }
-        let keeping = Arc::clone(&core.record).keep(net(), record);
-        world.spawn("client record", keeping);
+        world.spawn("client record", Arc::clone(&core.record).keep(record));
     }
 }
 

@@ -7,15 +7,13 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     pin::Pin,
     process,
-    sync::{Arc, OnceLock, atomic::Ordering},
+    sync::{Arc, OnceLock},
     task::{Context, Poll},
 };
 
-use tokio::sync::{Notify, watch};
-
 use crate::{
     Error, ErrorKind,
-    base::{observe, owner::Numbers, sync::AtomicUsize},
+    base::{observe, owner::Numbers, sync::Watch},
     runtime::{BoxFuture, Runtime},
 };
 
@@ -27,13 +25,11 @@ pub(crate) struct Life {
     numbers: Arc<Numbers>,
     end: OnceLock<End>,
     /// True when all background work has to end.
-    shutdown: watch::Sender<bool>,
+    shutdown: Watch<bool>,
     /// Closes the client if its runtime ends or one of its tasks panics.
     on_end: OnceLock<OnEnd>,
     /// Background tasks that have not ended.
-    tasks: AtomicUsize,
-    /// Notified when the last background task has ended.
-    idle: Notify,
+    tasks: Watch<usize>,
 }
 
 type OnEnd = Box<dyn Fn(&End) + Send + Sync>;
@@ -54,10 +50,9 @@ impl Life {
             process: process::id(),
             numbers,
             end: OnceLock::new(),
-            shutdown: watch::Sender::new(false),
+            shutdown: Watch::new(false),
             on_end: OnceLock::new(),
-            tasks: AtomicUsize::new(0),
-            idle: Notify::new(),
+            tasks: Watch::new(0),
         })
     }
 
@@ -77,7 +72,7 @@ impl Life {
         name: &'static str,
         future: impl Future<Output = ()> + Send + 'static,
     ) {
-        self.tasks.fetch_add(1, Ordering::Relaxed);
+        *self.tasks.lock() += 1;
         let task = Task {
             name,
             life: Arc::clone(self),
@@ -88,31 +83,22 @@ impl Life {
 
     /// Returns when no background task is left.
     pub(crate) async fn idle(&self) {
-        loop {
-            let mut idle = std::pin::pin!(self.idle.notified());
-            idle.as_mut().enable();
-            if self.tasks.load(Ordering::Acquire) == 0 {
-                return;
-            }
-            idle.await;
-        }
+        self.tasks.when(|&tasks| tasks == 0).await;
     }
 
     /// Resolves when all background work has to end.
     pub(crate) async fn stopped(&self) {
-        let mut shutdown = self.shutdown.subscribe();
-        // The sender lives as long as `self`.
-        let _ = shutdown.wait_for(|&ended| ended).await;
+        self.shutdown.when(|&ended| ended).await;
     }
 
     /// Stops all background work.
     pub(crate) fn stop(&self) {
-        self.shutdown.send_replace(true);
+        self.shutdown.set(true);
     }
 
     /// Tells whether all background work has to end.
     pub(crate) fn is_stopped(&self) -> bool {
-        *self.shutdown.borrow()
+        *self.shutdown.lock()
     }
 
     /// Fails if the client's runtime has ended or one of its tasks has panicked.
@@ -221,13 +207,6 @@ struct Task {
     future: Option<BoxFuture<()>>,
 }
 
-impl Task {
-    fn panicked(&self, panic: &(dyn Any + Send)) {
-        observe::panicked(self.name, message(panic));
-        self.life.end(End::Panic(self.name));
-    }
-}
-
 impl Future for Task {
     type Output = ();
 
@@ -244,7 +223,8 @@ impl Future for Task {
                 // Dropping may panic, too. That must not end the client twice.
                 let future = self.future.take();
                 let _ = catch_unwind(AssertUnwindSafe(|| drop(future)));
-                self.panicked(&*panic);
+                observe::panicked(self.name, message(&*panic));
+                self.life.end(End::Panic(self.name));
                 // The runtime reports panics in its own way.
                 resume_unwind(panic);
             }
@@ -261,9 +241,10 @@ impl Drop for Task {
             self.life.end(End::Runtime);
         }
         self.future = None;
-        if self.life.tasks.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.life.idle.notify_waiters();
-        }
+        self.life.tasks.change(|tasks| {
+            *tasks -= 1;
+            *tasks == 0
+        });
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
         owner::AttemptId,
         script::{Script, ScriptCall},
     },
-    protocol::{name::Key, phase_watch::Snapshot, waiter::Discipline},
+    protocol::{grant::Order, name::Key, phase_watch::Snapshot, waiter::Discipline},
     runtime::Value,
 };
 
@@ -212,10 +212,60 @@ pub struct AcquireRequest<'a> {
     pub lease: Duration,
     /// How long the token outlives the hold.
     pub retention: Duration,
-    /// The waiter's address, `<verb> <channel> <n>`; empty if the waiter cannot be notified.
-    pub address: &'a str,
+    /// The waiter's address; `None` if the waiter cannot be notified.
+    pub address: Option<WaiterAddress<'a>>,
     /// How long a busy answer registers the waiter; `None` for no registration.
     pub register: Option<Duration>,
+}
+
+/// The address by which the server notifies a waiter: `<verb> <channel> <n>`, a number that only
+/// some kinds need, and the order, if there is one.
+#[derive(Clone, Copy, Debug)]
+pub struct WaiterAddress<'a> {
+    /// Whether a release names the waiter, which the releasing client prompts itself.
+    pub(crate) prompted: bool,
+    /// The command that publishes.
+    pub(crate) verb: &'static str,
+    pub(crate) channel: &'a str,
+    /// The number of the waiter's attempt.
+    pub(crate) attempt: u64,
+    /// What scripts of the kind have to know of the waiter.
+    pub(crate) number: Option<u64>,
+    pub(crate) order: Option<Order>,
+}
+
+impl WaiterAddress<'_> {
+    /// Adds what scripts of the kind have to know of the waiter.
+    #[must_use]
+    pub fn with(mut self, number: impl Into<u64>) -> Self {
+        self.number = Some(number.into());
+        self
+    }
+
+    /// Adds the number of the waiter's owner.
+    #[must_use]
+    pub fn with_owner(self, owner: &Owner) -> Self {
+        self.with(owner.number())
+    }
+
+    /// Tells whether a release may give the object to the waiter.
+    pub const fn has_order(&self) -> bool {
+        self.order.is_some()
+    }
+}
+
+impl fmt::Display for WaiterAddress<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.prompted { "+" } else { "" };
+        write!(f, "{sign}{} {} {}", self.verb, self.channel, self.attempt)?;
+        if let Some(number) = self.number {
+            write!(f, " {number}")?;
+        }
+        if let Some(order) = self.order {
+            write!(f, " {order}")?;
+        }
+        Ok(())
+    }
 }
 
 /// The arguments of a renewal script.
@@ -251,8 +301,8 @@ pub struct ReleaseRequest<'a> {
     pub void_by: Option<u64>,
     /// How long the token outlives the hold.
     pub retention: Duration,
-    /// The waiter's address if it was registered; otherwise empty.
-    pub address: &'a str,
+    /// The waiter's address if it was registered.
+    pub address: Option<WaiterAddress<'a>>,
     /// For a hold that can be divided: the units that the attempt keeps. Zero ends it.
     pub left: u32,
     /// The units that are permanently gone since the hold began.

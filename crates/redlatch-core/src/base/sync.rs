@@ -43,34 +43,28 @@ pub(crate) async fn yield_once() {
 ///
 /// The waiting tasks are woken in the order in which they began to wait. tokio's watch channel
 /// wakes them in a random order, so one seed of the simulator would produce different runs.
+#[derive(Default)]
 pub(crate) struct Watch<T> {
-    state: Mutex<State<T>>,
+    value: Mutex<T>,
     changed: Notify,
-}
-
-struct State<T> {
-    version: u64,
-    value: T,
-}
-
-/// Waits for changes of a value after the version that it has seen.
-pub(crate) struct Watcher<'a, T> {
-    watch: &'a Watch<T>,
-    seen: u64,
 }
 
 impl<T> Watch<T> {
     pub(crate) fn new(value: T) -> Self {
-        let state = State { version: 0, value };
         Self {
-            state: Mutex::new(state),
+            value: Mutex::new(value),
             changed: Notify::new(),
         }
     }
 
+    /// Locks the value, to read it or to change it without waking a task.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        lock(&self.value)
+    }
+
     /// Reads the value.
     pub(crate) fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R {
-        look(&lock(&self.state).value)
+        look(&self.lock())
     }
 
     /// Sets the value.
@@ -82,60 +76,32 @@ impl<T> Watch<T> {
         });
     }
 
-    /// Changes the value. Wakes no task if `change` returns `false`.
-    pub(crate) fn change(&self, change: impl FnOnce(&mut T) -> bool) {
-        let news = {
-            let mut state = lock(&self.state);
-            let news = change(&mut state.value);
-            state.version += u64::from(news);
-            news
-        };
+    /// Changes the value. Wakes the tasks if `change` returns `true`, and returns the same.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut T) -> bool) -> bool {
+        let news = change(&mut self.lock());
         if news {
             self.changed.notify_waiters();
         }
+        news
     }
 
-    /// Creates a watcher. It has seen the current value.
-    pub(crate) fn watch(&self) -> Watcher<'_, T> {
-        Watcher {
-            seen: lock(&self.state).version,
-            watch: self,
-        }
-    }
-}
-
-impl<T> Watcher<'_, T> {
-    /// Reads the value and marks it as seen.
-    pub(crate) fn look<R>(&mut self, look: impl FnOnce(&T) -> R) -> R {
-        let state = lock(&self.watch.state);
-        self.seen = state.version;
-        look(&state.value)
-    }
-
-    /// Waits until the value has changed since it was last seen, and marks the new value as seen.
-    pub(crate) async fn changed(&mut self) {
-        let seen = self.seen;
-        self.seen = self
-            .until(|state| (state.version != seen).then_some(state.version))
-            .await;
-    }
-
-    /// Waits until `find` returns a result for the value.
+    /// Waits until `find` returns a result for the value, which is locked meanwhile.
     pub(crate) async fn find<R>(&self, find: impl Fn(&T) -> Option<R>) -> R {
-        self.until(|state| find(&state.value)).await
-    }
-
-    async fn until<R>(&self, find: impl Fn(&State<T>) -> Option<R>) -> R {
         loop {
-            let mut changed = pin!(self.watch.changed.notified());
+            let mut changed = pin!(self.changed.notified());
             // From here on, no change is missed.
             changed.as_mut().enable();
-            let found = find(&lock(&self.watch.state));
+            let found = self.look(&find);
             if let Some(found) = found {
                 return found;
             }
             changed.await;
         }
+    }
+
+    /// Waits until `is` holds for the value.
+    pub(crate) async fn when(&self, is: impl Fn(&T) -> bool) {
+        self.find(move |value| is(value).then_some(())).await;
     }
 }
 
@@ -151,22 +117,24 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test]
-    async fn a_change_is_seen_once_and_none_is_missed() {
+    #[test]
+    fn change_wakes_the_waiting_task_unless_it_is_no_news() {
         let watch = Watch::new(1);
-        let mut watcher = watch.watch();
-        assert!(watcher.changed().now_or_never().is_none());
+        let mut three = pin!(watch.find(|&value| (value > 2).then_some(value)));
+        assert!((&mut three).now_or_never().is_none());
         watch.set(2);
+        assert!((&mut three).now_or_never().is_none());
         watch.set(3);
-        watcher.changed().await;
-        assert_eq!(watcher.look(|&value| value), 3);
-        assert!(watcher.changed().now_or_never().is_none());
-        watch.change(|value| {
+        assert_eq!(three.now_or_never(), Some(3));
+        let mut four = pin!(watch.when(|&value| value == 4));
+        assert!((&mut four).now_or_never().is_none());
+        let no_news = watch.change(|value| {
             *value = 4;
             false
         });
-        assert!(watcher.changed().now_or_never().is_none(), "no news");
-        assert_eq!(watcher.find(|&value| (value == 4).then_some(())).await, ());
+        assert!(!no_news && (&mut four).now_or_never().is_none());
+        assert!(watch.change(|_| true) && four.now_or_never().is_some());
+        assert!(watch.when(|&value| value == 4).now_or_never().is_some());
     }
 
     #[tokio::test]
@@ -176,7 +144,7 @@ mod tests {
         let waiting = (0..50).map(|at| {
             let (watch, order) = (&watch, &order);
             async move {
-                watch.watch().changed().await;
+                watch.when(|&value| value == 1).await;
                 lock(order).push(at);
             }
         });

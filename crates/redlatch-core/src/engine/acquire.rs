@@ -355,12 +355,7 @@ impl<'a> Run<'a> {
             registration = self.waiter.registration();
         }
         let register = registration != Registration::None && self.client.keeps(Rule::Register);
-        let address = if self.queue_slot.is_some() {
-            self.attempt.address()
-        } else {
-            String::new()
-        };
-        let call = self.call(&address, register.then(|| self.client.registration()));
+        let call = self.call(register.then(|| self.client.registration()));
         if register {
             self.client.0.withdrawals.knows(self.primitive);
         }
@@ -385,13 +380,13 @@ impl<'a> Run<'a> {
     }
 
     /// Builds the call, with an address and a time for a waiter that is to be registered.
-    fn call(&self, address: &str, register: Option<Duration>) -> ScriptCall {
+    fn call(&self, register: Option<Duration>) -> ScriptCall {
         self.primitive.acquire(&AcquireRequest {
             owner: &self.asked.owner,
             attempt: &self.attempt.id,
             lease: self.client.lease_on_server(self.asked.lease.span()),
             retention: self.client.0.retention,
-            address,
+            address: self.queue_slot.as_ref().map(|_| self.attempt.address()),
             register,
         })
     }

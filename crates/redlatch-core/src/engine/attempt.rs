@@ -8,7 +8,11 @@ use super::{
 };
 use crate::{
     Client, Owner,
-    base::{owner::AttemptId, primitive::Primitive, rules::Rule},
+    base::{
+        owner::AttemptId,
+        primitive::{Primitive, WaiterAddress},
+        rules::Rule,
+    },
     net::CalledBy,
     protocol::{
         grant::Order, remains::Remains, server_clock::ServerClock, time::Moment,
@@ -71,13 +75,9 @@ impl Attempt {
     /// Tells whether this client receives every message that notifies it.
     pub(super) fn subscription(&self) -> Subscription {
         let channel = self.primitive.channel();
-        if self.called_by.wakes.are_heard()
-            && channel.is_none_or(|channel| self.client.net().hub.hears(&channel))
-        {
-            Subscription::Active
-        } else {
-            Subscription::Inactive
-        }
+        let heard = self.called_by.wakes.are_heard()
+            && channel.is_none_or(|channel| self.client.net().hub.hears(&channel));
+        heard.into()
     }
 
     /// Waits until this client receives every message that notifies the attempt. Returns `false` if
@@ -91,7 +91,7 @@ impl Attempt {
     }
 
     /// Returns the address for notifications.
-    pub(super) fn address(&self) -> String {
+    pub(super) fn address(&self) -> WaiterAddress<'_> {
         self.called_by.address(self.id.number())
     }
 

@@ -102,6 +102,7 @@ pub(crate) enum FirstWrite {
 /// The record of one client on the server.
 #[derive(Debug)]
 pub(crate) struct ClientRecord {
+    net: Arc<Net>,
     prefix: Prefix,
     record: String,
     slot: u16,
@@ -143,9 +144,15 @@ pub(crate) enum About {
 }
 
 impl ClientRecord {
-    pub(crate) fn new(prefix: &Prefix, client: &ClientId, metadata: Metadata) -> Self {
+    pub(crate) fn new(
+        net: Arc<Net>,
+        prefix: &Prefix,
+        client: &ClientId,
+        metadata: Metadata,
+    ) -> Self {
         let (record, slot) = record(prefix, client.as_str());
         Self {
+            net,
             prefix: prefix.clone(),
             record,
             slot,
@@ -165,12 +172,8 @@ impl ClientRecord {
     }
 
     /// Writes the record, which stays for `span` unless it is written again.
-    pub(crate) async fn announce(
-        &self,
-        net: &Net,
-        deadline: Moment,
-        span: Duration,
-    ) -> Result<(), Error> {
+    pub(crate) async fn announce(&self, deadline: Moment, span: Duration) -> Result<(), Error> {
+        let net = &self.net;
         let session = net.router.session(self.slot, LinkClass::Command, deadline);
         let session = session.await?;
         let connected_at = || session.millis(net.world.now());
@@ -194,18 +197,17 @@ impl ClientRecord {
     /// most.
     pub(super) async fn note(
         &self,
-        net: &Net,
         name: (&str, &str),
         text: String,
         hold: (Weak<dyn fmt::Debug + Send + Sync>, Duration),
-        deadline: Moment,
     ) {
+        let deadline = self.net.world.now() + timeouts::RECORD_WRITE.min(hold.1 / 4);
         let written = async {
             self.has_notes.store(true, Ordering::Relaxed);
             if !self.notes_announced.load(Ordering::Relaxed) {
-                self.announce(net, deadline, timeouts::RECORD_TTL).await?;
+                self.announce(deadline, timeouts::RECORD_TTL).await?;
             }
-            self.put(net, name, text, hold, deadline).await
+            self.put(name, text, hold, deadline).await
         };
         if let Err(error) = written.await {
             tracing::debug!(target: "redlatch", %error, "the note of a hold was not written");
@@ -215,7 +217,6 @@ impl ClientRecord {
     /// Writes a note, and removes those of earlier holds.
     async fn put(
         &self,
-        net: &Net,
         (holder, name): (&str, &str),
         text: String,
         (hold, lease): (Weak<dyn fmt::Debug + Send + Sync>, Duration),
@@ -224,7 +225,7 @@ impl ClientRecord {
         let Some((key, slot)) = self.place(About::Hold, holder, name) else {
             return Ok(());
         };
-        let now = net.world.now();
+        let now = self.net.world.now();
         let gone = {
             let mut kept = lock(&self.notes);
             let mut gone = over(&mut kept, now);
@@ -239,13 +240,15 @@ impl ClientRecord {
             gone
         };
         let span = lease.max(timeouts::RECORD_TTL);
-        net.ask(slot, set(&key, &text, span), deadline).await?;
-        remove(net, slot, gone, deadline).await
+        let command = set(&key, &text, span);
+        self.net.ask(slot, command, deadline).await?;
+        self.remove(gone, deadline).await
     }
 
     /// Writes the notes again, so that they do not expire: some at the same time, and all of them
     /// whatever the answers are. Returns the first error.
-    async fn renew_notes(&self, net: &Net) -> Result<(), Error> {
+    async fn renew_notes(&self) -> Result<(), Error> {
+        let net = &self.net;
         let (gone, left) = {
             let mut kept = lock(&self.notes);
             let gone = over(&mut kept, net.world.now());
@@ -264,14 +267,22 @@ impl ClientRecord {
             let answered: Result<(), _> = answers.collect();
             renewed = renewed.and(answered);
         }
-        renewed.and(remove(net, self.slot, gone, deadline()).await)
+        renewed.and(self.remove(gone, deadline()).await)
+    }
+
+    async fn remove(&self, keys: Vec<String>, deadline: Moment) -> Result<(), Error> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let keys = keys.into_iter();
+        let command = keys.fold(Command::new("DEL"), Command::arg);
+        self.net.ask(self.slot, command, deadline).await.map(drop)
     }
 
     /// Reads a note of a hold. With a token, a note of another hold of the same owner is none.
     /// Costs one command.
     pub(crate) async fn read_note(
         &self,
-        net: &Net,
         about: About,
         (holder, name): (&str, &str),
         token: Option<Token>,
@@ -280,8 +291,8 @@ impl ClientRecord {
         let Some((key, slot)) = self.place(about, holder, name) else {
             return Ok(None);
         };
-        let reply = net.ask(slot, Command::new("GET").arg(key), deadline).await;
-        let text = match reply {
+        let command = Command::new("GET").arg(key);
+        let text = match self.net.ask(slot, command, deadline).await {
             Ok(reply) => reply.as_str().map(str::to_owned),
             // The holder is useful to the caller even without its note.
             Err(error) if matches!(error.kind(), ErrorKind::Permission | ErrorKind::WrongKind) => {
@@ -296,14 +307,12 @@ impl ClientRecord {
         }))
     }
 
-    /// Writes that this client ends a hold by force, and why. Costs one command.
+    /// Writes that this client ends a hold by force, and why, within a second. Costs one command.
     pub(crate) async fn note_end(
         &self,
-        net: &Net,
         (holder, name): (&str, &str),
         token: Option<Token>,
         why: Option<&str>,
-        deadline: Moment,
     ) -> Result<(), Error> {
         let Some((key, slot)) = self.place(About::End, holder, name) else {
             return Ok(());
@@ -313,28 +322,30 @@ impl ClientRecord {
             text = format!("{text}: {why}");
         }
         let command = set(&key, &text, timeouts::RECORD_TTL);
-        net.ask(slot, command, deadline).await.map(drop)
+        let deadline = self.net.world.now() + timeouts::RECORD_WRITE;
+        self.net.ask(slot, command, deadline).await.map(drop)
     }
 
     /// Removes the record and the notes. If that fails, they expire. A server that has confirmed no
     /// record may refuse it, and then it refuses the removal as well.
-    pub(crate) async fn withdraw(&self, net: &Net) {
+    pub(crate) async fn withdraw(&self) {
         let limit = match self.written.load(Ordering::Relaxed) {
             true => timeouts::RECORD_WRITE,
             false if self.sent.load(Ordering::Relaxed) => timeouts::UNCONFIRMED_RECORD,
             false => return,
         };
-        let deadline = net.world.now() + limit;
+        let deadline = self.net.world.now() + limit;
         let command = Command::new("DEL").arg(&self.record);
         let notes = std::mem::take(&mut *lock(&self.notes)).into_iter();
         let command = notes.fold(command, |command, note| command.arg(note.key));
-        if let Err(error) = net.ask(self.slot, command, deadline).await {
+        if let Err(error) = self.net.ask(self.slot, command, deadline).await {
             tracing::debug!(target: "redlatch", %error, "the client's record stays until its time is up");
         }
     }
 
     /// Renews the record until dropped.
-    pub(crate) async fn keep(self: Arc<Self>, net: Arc<Net>, first: FirstWrite) {
+    pub(crate) async fn keep(self: Arc<Self>, first: FirstWrite) {
+        let net = &self.net;
         let mut pause = match first {
             FirstWrite::ByConnect => timeouts::RECORD_RETRY,
             FirstWrite::AtFirstUse => {
@@ -352,8 +363,8 @@ impl ClientRecord {
             }
             let deadline = net.world.now() + timeouts::RECORD_WRITE;
             let renewed = async {
-                self.announce(&net, deadline, timeouts::RECORD_TTL).await?;
-                self.renew_notes(&net).await
+                self.announce(deadline, timeouts::RECORD_TTL).await?;
+                self.renew_notes().await
             };
             pause = match renewed.await {
                 Ok(()) => timeouts::RECORD_TTL / 3,
@@ -368,7 +379,6 @@ impl ClientRecord {
     /// Reads the record of the client of `owner`.
     pub(crate) async fn read(
         &self,
-        net: &Net,
         owner: &str,
         deadline: Moment,
     ) -> Result<Option<Metadata>, Error> {
@@ -376,11 +386,9 @@ impl ClientRecord {
             return Ok(None);
         };
         let (record, slot) = record(&self.prefix, client.as_str());
-        let deadline = deadline.min(net.world.now() + timeouts::RECORD_WRITE);
-        let reply = net
-            .ask(slot, Command::new("GET").arg(record), deadline)
-            .await;
-        match reply {
+        let deadline = deadline.min(self.net.world.now() + timeouts::RECORD_WRITE);
+        let command = Command::new("GET").arg(record);
+        match self.net.ask(slot, command, deadline).await {
             Ok(reply) => Ok(reply.as_str().and_then(Metadata::from_json)),
             // The owner is useful to the caller even without its record.
             Err(error) if error.kind() == ErrorKind::Permission || error.is_silence() => Ok(None),
@@ -412,15 +420,6 @@ fn over(kept: &mut Vec<Kept>, now: Moment) -> Vec<String> {
 fn set(key: &str, text: &str, span: Duration) -> Command {
     let command = Command::new("SET").arg(key).arg(text);
     command.arg("PX").arg(span.as_millis().to_string())
-}
-
-async fn remove(net: &Net, slot: u16, keys: Vec<String>, deadline: Moment) -> Result<(), Error> {
-    if keys.is_empty() {
-        return Ok(());
-    }
-    let keys = keys.into_iter();
-    let command = keys.fold(Command::new("DEL"), Command::arg);
-    net.ask(slot, command, deadline).await.map(drop)
 }
 
 fn record(prefix: &Prefix, client: &str) -> (String, u16) {

@@ -319,16 +319,16 @@ impl Client {
         waited: Duration,
     ) {
         // The task keeps no client alive.
-        let (net, record) = (Arc::clone(&self.0.net), Arc::clone(&self.0.record));
+        let record = Arc::clone(&self.0.record);
         let (name, holder) = (name.to_owned(), holder.to_owned());
         let deadline = self.now() + timeouts::RECORD_WRITE;
         let tell = async move {
-            let of = record.read(&net, &holder, deadline).await;
+            let of = record.read(&holder, deadline).await;
             let of = of.unwrap_or_default();
             let hold = (holder.as_str(), name.as_str());
             let note = match &of {
                 Some(of) if of.has_notes => {
-                    let note = record.read_note(&net, About::Hold, hold, None, deadline);
+                    let note = record.read_note(About::Hold, hold, None, deadline);
                     note.await.unwrap_or_default()
                 }
                 _ => None,

@@ -96,7 +96,7 @@ async fn ask(asked: &Asked<'_>, primitives: &[Arc<dyn Primitive>]) -> Result<Tog
         attempt: &id,
         lease: client.lease_on_server(asked.lease.span()),
         retention: client.0.retention,
-        address: "",
+        address: None,
         register: None,
     };
     let Some(call) = first.acquire_all(&keys, &request) else {

@@ -16,7 +16,6 @@ use crate::{
         owner::AttemptId,
         primitive::{Primitive, Renewed, Token},
         sync::AtomicBool,
-        timeouts,
     },
     net::{Answered, Repeated},
     protocol::{
@@ -579,14 +578,12 @@ impl Held {
             true => attempt.to_string(),
             false => self.owner().to_string(),
         };
-        let client = &self.hold.client;
         let lease = self.remaining();
         let hold: Weak<Hold> = Arc::downgrade(&self.hold);
         let text = format!("{} {text}", self.token);
-        let deadline = client.now() + timeouts::RECORD_WRITE.min(lease / 4);
-        let (record, name) = (&client.0.record, (holder.as_str(), primitive.name()));
-        let written = record.note(client.net(), name, text, (hold, lease), deadline);
-        written.await;
+        let name = (holder.as_str(), primitive.name());
+        let record = &self.hold.client.0.record;
+        record.note(name, text, (hold, lease)).await;
     }
 
     /// Returns the last server time at which a copy of its acquire may act, if copies may be in

@@ -51,7 +51,7 @@ struct LocalQueue {
     renumbered: BTreeMap<u64, u64>,
     /// The waiters that messages for any waiter of the name are for, since they have no places on
     /// the server.
-    barging: BTreeSet<u64>,
+    barging: SmallMap<u64, ()>,
     /// The time of the server's last answer to a waiter of this queue, or the time at which the
     /// queue began.
     heard: Moment,
@@ -155,22 +155,24 @@ impl LocalQueues {
         }
     }
 
-    /// Returns the address of the first waiter of `owner` for `key`.
+    /// Returns the address of the first waiter of `owner` for `key`, with the owner.
     pub(crate) fn address(&self, key: &Key, owner: u64) -> Option<String> {
         self.queues(key).into_iter().find_map(|queue| {
             let queue = lock(&queue);
             let mut waiters = queue.waiters.values();
             let first = waiters.find(|waiter| waiter.owner == owner)?;
-            Some(first.called_by.address(first.attempt))
+            let address = first.called_by.address(first.attempt);
+            Some(address.with(owner).to_string())
         })
     }
 
-    /// Returns the first waiter for `primitive`, with its address.
-    pub(super) fn first(&self, primitive: &dyn Primitive) -> Option<(u64, String)> {
+    /// Returns the first waiter for `primitive`, the attempt that it sends, and how the server
+    /// notifies it.
+    pub(super) fn first(&self, primitive: &dyn Primitive) -> Option<(u64, u64, CalledBy)> {
         self.of(primitive, |queue| {
             let id = queue.turns.front()?;
             let waiter = queue.waiters.get(&id)?;
-            Some((id, waiter.called_by.address(waiter.attempt)))
+            Some((id, waiter.attempt, waiter.called_by.clone()))
         })?
     }
 
@@ -351,7 +353,8 @@ impl LocalQueue {
     /// on the server, and the first of the others, which asks for all of them.
     fn waits_for_any(&self) -> Vec<u64> {
         let first = self.turns.front().filter(|&id| self.has_place(id));
-        self.barging.iter().copied().chain(first).collect()
+        let barging = self.barging.iter().map(|(&id, ())| id);
+        barging.chain(first).collect()
     }
 
     /// Returns the waiter that a message with the number of its attempt is for.
@@ -426,7 +429,7 @@ impl QueueSlot {
             if let Some(waiter) = queue.waiters.get_mut(&self.id) {
                 waiter.listens = Some(discipline);
                 if discipline == Discipline::Barging {
-                    queue.barging.insert(self.id);
+                    queue.barging.insert(self.id, ());
                 }
             }
         });

@@ -23,7 +23,7 @@ use crate::{
     base::{
         items::reported_grants,
         owner::AttemptId,
-        primitive::{Primitive, ReleaseRequest, Token, Waiting},
+        primitive::{Primitive, ReleaseRequest, Token, WaiterAddress, Waiting},
         rules::Rule,
         script::ScriptCall,
     },
@@ -68,8 +68,8 @@ pub(crate) struct Part {
 #[derive(Clone, Debug)]
 pub(super) struct NextWaiter {
     id: u64,
-    /// Its address, marked for the script.
-    address: String,
+    attempt: u64,
+    called_by: CalledBy,
 }
 
 impl PendingRelease {
@@ -77,7 +77,10 @@ impl PendingRelease {
     pub(super) fn call(&self, retention: Duration) -> ScriptCall {
         let own = self.called_by.as_ref();
         let own = own.map(|called_by| called_by.address(self.attempt.number()));
-        let next = self.next_waiter.as_ref().map(|next| &next.address);
+        let next = self.next_waiter.as_ref().map(|next| WaiterAddress {
+            prompted: true,
+            ..next.called_by.address(next.attempt)
+        });
         self.primitive.release(&ReleaseRequest {
             owner: &self.owner,
             attempt: &self.attempt,
@@ -85,7 +88,7 @@ impl PendingRelease {
             serial: self.part.map(|part| part.serial),
             void_by: self.void_by,
             retention,
-            address: next.or(own.as_ref()).map_or("", String::as_str),
+            address: next.or(own),
             left: self.part.map_or(0, |part| part.left),
             forgotten: self.part.map_or(0, |part| part.forgotten),
         })
@@ -102,12 +105,13 @@ impl PendingRelease {
         if !local_queues.take_uncontended(key, self.primitive.kind()) || self.called_by.is_some() {
             return;
         }
-        if let Some((id, address)) = local_queues.first(self.primitive.as_ref()) {
+        if let Some((id, attempt, called_by)) = local_queues.first(self.primitive.as_ref()) {
             // If this release frees the name, it removes the waiter's entry, and notifies another
             // waiter if one has registered.
             self.next_waiter = Some(Box::new(NextWaiter {
                 id,
-                address: format!("+{address}"),
+                attempt,
+                called_by,
             }));
         }
     }

@@ -141,7 +141,7 @@ impl Releaser {
                 if withdrawn {
                     net.world.life.stop();
                 } else {
-                    record.withdraw(net).await;
+                    record.withdraw().await;
                     withdrawn = true;
                     continue;
                 }

@@ -363,11 +363,7 @@ impl<'a> Run<'a> {
 /// Tells whether this client receives the messages to watchers.
 fn subscription(client: &Client, watched: &dyn Watched) -> Subscription {
     let channel = watched.key().broadcast_channel();
-    if client.net().hub.hears(&channel) {
-        Subscription::Active
-    } else {
-        Subscription::Inactive
-    }
+    client.net().hub.hears(&channel).into()
 }
 
 fn busy(remaining: Duration, subscription: Subscription) -> Busy {

@@ -159,26 +159,18 @@ impl Watchdog {
         self.plan().table.remove(hold.id, renewal);
     }
 
-    /// Records that the renewal of `hold` sent at `sent` succeeded, and schedules the next for
-    /// `lease`.
-    pub(super) fn renewed(
+    /// Records the end of a renewal of `hold`. Schedules the next one for the lease that was `set`,
+    /// counted from `since`. Without a clear answer, the next one comes sooner.
+    pub(super) fn answered(
         &self,
         hold: &Arc<Hold>,
         renewal: &mut Renewal,
-        lease: Duration,
-        sent: Moment,
+        set: Option<Duration>,
+        since: Moment,
     ) {
         let (id, random, hold) = (hold.id, self.runtime.random(), Arc::downgrade(hold));
         let table = &mut self.plan().table;
-        table.answered(id, renewal, hold, Some(lease), sent, random);
-    }
-
-    /// Records that the renewal of `hold` had no clear answer, and schedules the next one sooner.
-    pub(super) fn failed(&self, hold: &Arc<Hold>, renewal: &mut Renewal) {
-        let (now, random) = (self.runtime.now(), self.runtime.random());
-        let (id, hold) = (hold.id, Arc::downgrade(hold));
-        let table = &mut self.plan().table;
-        table.answered(id, renewal, hold, None, now, random);
+        table.answered(id, renewal, hold, set, since, random);
     }
 
     /// Returns the number of holds in the table.

@@ -214,7 +214,7 @@ pub trait Internals {
         let client = self.client();
         client.check_process()?;
         let deadline = client.now() + client.0.patience;
-        client.0.record.read(client.net(), owner, deadline).await
+        client.0.record.read(owner, deadline).await
     }
 
     /// Reads the note of a hold, named as inspection does, of the object called `name`. `of` is the
@@ -256,11 +256,8 @@ pub trait Internals {
     ) -> Result<(), Error> {
         let client = self.client();
         client.check_open()?;
-        let deadline = client.now() + timeouts::RECORD_WRITE;
         let record = &client.0.record;
-        record
-            .note_end(client.net(), (holder, name), token, why, deadline)
-            .await
+        record.note_end((holder, name), token, why).await
     }
 
     /// Asks each server in use for `INFO` and for its time. Costs six commands per server.
@@ -277,8 +274,7 @@ pub trait Internals {
         client.check_open()?;
         let deadline = client.now() + timeouts::RECORD_WRITE;
         let span = span.max(timeouts::RECORD_TTL);
-        let record = &client.0.record;
-        record.announce(client.net(), deadline, span).await
+        client.0.record.announce(deadline, span).await
     }
 
     /// Returns the description of this client.
@@ -339,7 +335,8 @@ pub trait Internals {
         self.client().holds().revoked(key, side, serial);
     }
 
-    /// Returns the address of the first waiter of `owner` for `key` in this process.
+    /// Returns the address of the first waiter of `owner` for `key` in this process, in the form of
+    /// an ordered kind.
     fn waiting(&self, key: &Key, owner: &Owner) -> Option<String> {
         let client = self.client();
         let own = owner.client() == client.id();
@@ -394,8 +391,8 @@ async fn read_note(
 ) -> Result<Option<String>, Error> {
     client.check_process()?;
     let deadline = client.now() + client.0.patience;
-    let (net, record) = (client.net(), &client.0.record);
-    record.read_note(net, about, hold, token, deadline).await
+    let record = &client.0.record;
+    record.read_note(about, hold, token, deadline).await
 }
 
 fn repeated<'a>(client: &Client, call: &'a ScriptCall) -> Repeated<'a> {

@@ -28,7 +28,7 @@ pub use crate::{
         owner::AttemptId,
         primitive::{
             AcquireRequest, Answer, AnswerForAll, Force, Grant, Identity, Primitive, ReleaseReply,
-            ReleaseRequest, RenewRequest, Renewed, Side, Waiting, Watched, Withdraw,
+            ReleaseRequest, RenewRequest, Renewed, Side, WaiterAddress, Waiting, Watched, Withdraw,
             WithdrawRequest, Withdrawn, loss,
         },
         rules::{Rule, Rules},
@@ -42,6 +42,7 @@ pub use crate::{
     },
     protocol::{
         classify::{Obstacle, Redirect, Refusal},
+        glob::is_match,
         lease::{Lease, LeaseError},
         name::{Key, Name, NameError, PUBLISH, Prefix},
         phase_watch::{PhaseState, Snapshot},

@@ -75,7 +75,7 @@ impl Access {
     /// Waits until the login is another one than `known`, and returns it.
     pub(super) async fn other_than(&self, known: &Login) -> Login {
         let other = |present: &Present| (present.login != *known).then(|| present.login.clone());
-        self.0.watch().find(other).await
+        self.0.find(other).await
     }
 
     /// Connects to `address` with the present login, which is returned with the connection. Waits
@@ -128,20 +128,18 @@ impl Access {
             (_, Some(trouble)) => Some(Err(trouble.clone())),
             _ => None,
         };
-        self.0.watch().find(login).await
+        self.0.find(login).await
     }
 
     /// Records that a server has refused `login`. Returns whether that is news.
     fn refused(&self, login: &Login) -> bool {
-        let mut news = false;
         self.0.change(|present| {
-            news = present.standing == Standing::Good && present.login == *login;
+            let news = present.standing == Standing::Good && present.login == *login;
             if news {
                 present.standing = Standing::Refused;
             }
             news
-        });
-        news
+        })
     }
 
     fn failed_dial(&self, dial: &Dial, error: DialError) -> Error {
@@ -165,11 +163,9 @@ impl Access {
 
     /// Resolves when a connection needs other credentials than the present ones.
     async fn wanted(&self) {
-        let wanted = |present: &Present| {
-            let wanted = matches!(present.standing, Standing::Needed | Standing::Refused);
-            wanted.then_some(())
-        };
-        self.0.watch().find(wanted).await;
+        let wanted =
+            |present: &Present| matches!(present.standing, Standing::Needed | Standing::Refused);
+        self.0.when(wanted).await;
     }
 
     /// Takes an answer of the provider. Returns how long its credentials are used.

@@ -1,7 +1,7 @@
 //! Joins the calls of tasks that are ready at the same time.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     convert::Infallible,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
@@ -27,7 +27,7 @@ use crate::{
         timeouts,
     },
     protocol::{classify::refuses_all, remains::Effect, time::Moment},
-    runtime::{Command, Conn, Outcome},
+    runtime::{Conn, Outcome},
 };
 
 /// Collects calls of several tasks, and sends those that merge as one call.
@@ -116,8 +116,6 @@ impl Batcher {
         let end = End(self);
         async move {
             let _end = end;
-            // The scripts that were sent to the server with their text.
-            let loaded = Mutex::new(Vec::new());
             let mut under_way = FuturesUnordered::new();
             loop {
                 select! {
@@ -131,9 +129,7 @@ impl Batcher {
                 // is read, so that the server works on their calls meanwhile.
                 yield_once().await;
                 while let Some(joint) = self.next() {
-                    let command = joint.command(&loaded);
-                    let sending = self.send(conn, world, &observe, &loaded, joint, command);
-                    let mut sending = Box::pin(sending);
+                    let mut sending = Box::pin(self.send(conn, world, &observe, joint));
                     // The first poll sends the call. The stream polls its futures one after
                     // another, and would read replies first.
                     match poll_immediate(&mut sending).await {
@@ -159,14 +155,20 @@ impl Batcher {
         conn: &dyn Conn,
         world: &World,
         observe: &impl Fn(Moment, u64),
-        loaded: &Loaded,
         joint: Joint,
-        command: Command,
     ) -> Answered {
+        // A server that lacks the script would refuse all calls that are under way, and answer them
+        // late.
+        let is_first = lock(&self.queue).loaded.insert(joint.call.script.name);
+        let command = if is_first {
+            joint.call.eval()
+        } else {
+            joint.call.evalsha()
+        };
         let (sent, class, tasks) = (world.now(), joint.class, joint.call.len());
         let mut outcome = conn.send(vec![command]).await.pop();
         if outcome.as_ref().is_some_and(is_noscript) {
-            lock(loaded).clear();
+            lock(&self.queue).loaded.clear();
             outcome = conn.send(vec![joint.call.eval()]).await.pop();
         }
         // A joint without an outcome tells its tasks so when it is dropped.
@@ -229,9 +231,6 @@ impl Batcher {
     }
 }
 
-/// The names of scripts.
-type Loaded = Mutex<Vec<&'static str>>;
-
 /// Marks the end of the connection when dropped.
 struct End<'a>(&'a Batcher);
 
@@ -262,18 +261,6 @@ impl Joint {
         joined
     }
 
-    /// Builds its command, with the script's text if that was not sent before. A server that lacks
-    /// the script would refuse all calls that are under way, and answer them late.
-    fn command(&self, loaded: &Loaded) -> Command {
-        let script = self.call.script.name;
-        let mut loaded = lock(loaded);
-        if loaded.contains(&script) {
-            return self.call.evalsha();
-        }
-        loaded.push(script);
-        self.call.eval()
-    }
-
     fn settle(self, replies: impl IntoIterator<Item = JoinedReply>, at: Moment) {
         for (task, reply) in self.tasks.into_iter().zip(replies) {
             // The task may have gone.
@@ -293,6 +280,8 @@ struct Queue {
     releases: VecDeque<u64>,
     /// The other classes with a call that may be sent now.
     others: VecDeque<u64>,
+    /// The scripts that were sent to the server with their text.
+    loaded: BTreeSet<&'static str>,
     /// Whether the last call took long.
     far: bool,
     /// Whether the connection has ended.
@@ -452,7 +441,7 @@ mod tests {
     use redlatch_lua::List;
 
     use super::*;
-    use crate::{Client, base::script::Script, protocol::name::key};
+    use crate::{Client, base::script::Script, protocol::name::key, runtime::Command};
 
     static TAKE: Script = script("test/take", 3, 3);
     static TAKE_MANY: Script = script("test/take_many", FULL, 3);

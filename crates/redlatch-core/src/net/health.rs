@@ -85,7 +85,7 @@ impl Router {
                     .min_by_key(|link| link.down_since())?
                     .clone(),
                 None if routes.nodes().next().is_some() => return None,
-                None => return self.wanted.look(|&first| first).zip(self.trouble()),
+                None => return self.wanted.look(|&first| first).zip(routes.trouble.clone()),
             }
         };
         link.away()

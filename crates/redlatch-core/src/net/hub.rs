@@ -7,6 +7,7 @@ use tokio::{select, sync::Notify};
 use super::{
     Bell, Router, World,
     dialer::{self, Dialer},
+    routes::Routes,
     subscription_table::{Change, Standing, SubscriptionTable},
 };
 use crate::{
@@ -244,15 +245,15 @@ impl Hub {
     /// Waits until there is a server to connect to, and returns it. Of several, it is a different
     /// one for each `round`.
     async fn server(&self, round: u32) -> Address {
-        let server = || match self.reach {
-            Reach::Shard(slot) => self.router.node(slot),
+        let server = |routes: &Routes| match self.reach {
+            Reach::Shard(slot) => routes.node(slot).map(|node| node.address.clone()),
             Reach::Everywhere => {
-                let mut masters = self.router.masters();
+                let mut masters = routes.masters();
                 let at = (round as usize).checked_rem(masters.len())?;
                 Some(masters.swap_remove(at))
             }
         };
-        self.router.found_in_routes(server).await
+        self.router.routes.find(server).await
     }
 
     /// Runs one connection to `address`. The error is the reason for its end.
@@ -343,17 +344,16 @@ impl Hub {
 
     /// Resolves when `address` does not publish this hub's messages any more.
     async fn leaves(&self, address: &Address) {
-        let left = || {
-            let left = match self.reach {
-                Reach::Shard(slot) => self.router.node(slot).is_some_and(|node| node != *address),
-                Reach::Everywhere => {
-                    let masters = self.router.masters();
-                    !masters.is_empty() && !masters.contains(address)
-                }
-            };
-            left.then_some(())
+        let left = |routes: &Routes| match self.reach {
+            Reach::Shard(slot) => routes
+                .node(slot)
+                .is_some_and(|node| node.address != *address),
+            Reach::Everywhere => {
+                let masters = routes.masters();
+                !masters.is_empty() && !masters.contains(address)
+            }
         };
-        self.router.found_in_routes(left).await;
+        self.router.routes.when(left).await;
     }
 
     async fn ask_for(&self, conn: &dyn Conn, change: Change) -> Result<(), Error> {

@@ -197,9 +197,8 @@ impl Link {
         }
         let world = &self.settings.world;
         let may_change = |error: &Error| error.kind() == ErrorKind::Unavailable;
-        let state = self.state.watch();
         // Further waiting is useless for one that is up, ended, or refused for a permanent reason.
-        let settled = state.find(|state| match state {
+        let settled = self.state.find(|state| match state {
             State::Down { why, .. } if why.as_ref().is_none_or(may_change) => None,
             settled => Some(settled.clone()),
         });
@@ -262,11 +261,10 @@ impl Link {
 }
 
 async fn supervise(link: Arc<Link>, dialer: Dialer) {
-    let state = link.state.watch();
-    let retired = |state: &State| matches!(state, State::Retired).then_some(());
+    let retired = |state: &State| matches!(state, State::Retired);
     select! {
         biased;
-        () = state.find(retired) => {}
+        () = link.state.when(retired) => {}
         () = link.settings.world.ended() => {}
         () = keep_up(&link, dialer) => {}
     }

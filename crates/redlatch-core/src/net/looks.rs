@@ -3,7 +3,7 @@
 use crate::base::sync::Watch;
 
 /// The looks of one client. They follow one another.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Looks(Watch<Rounds>);
 
 #[derive(Debug, Default)]
@@ -17,10 +17,6 @@ struct Rounds {
 }
 
 impl Looks {
-    pub(super) fn new() -> Self {
-        Self(Watch::new(Rounds::default()))
-    }
-
     /// Reports a sign that the routes may be out of date.
     pub(super) fn want(&self) {
         self.0
@@ -37,17 +33,14 @@ impl Looks {
 
     /// Waits for a sign.
     pub(super) async fn wanted(&self) {
-        let wanted = |rounds: &Rounds| rounds.wanted.then_some(());
-        self.0.watch().find(wanted).await;
+        self.0.when(|rounds| rounds.wanted).await;
     }
 
     /// Records that a look begins. The look covers all signs before.
     pub(super) fn begin(&self) {
-        self.0.change(|rounds| {
-            rounds.wanted = false;
-            rounds.begun += 1;
-            false
-        });
+        let mut rounds = self.0.lock();
+        rounds.wanted = false;
+        rounds.begun += 1;
     }
 
     /// Records that the look has ended, and the routes follow its result.
@@ -64,15 +57,11 @@ impl Looks {
     /// "Guidelines for Redis clients with support for Redis Sentinel" asks for the same: look again
     /// whenever a connection breaks.
     pub(super) async fn confirmed(&self) {
-        let state = |rounds: &Rounds| (rounds.failed, rounds.begun);
-        let (failed, begun) = self.0.look(state);
+        let (failed, begun) = self.0.look(|rounds| (rounds.failed, rounds.begun));
         if !failed {
             return;
         }
         self.want();
-        let rounds = self.0.watch();
-        rounds
-            .find(|rounds| (rounds.ended > begun).then_some(()))
-            .await;
+        self.0.when(|rounds| rounds.ended > begun).await;
     }
 }

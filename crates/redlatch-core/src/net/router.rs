@@ -17,7 +17,7 @@ use crate::{
     base::{
         observe,
         rules::Rule,
-        sync::{Mutex, MutexGuard, Watch, lock},
+        sync::{MutexGuard, Watch},
         timeouts,
     },
     protocol::{
@@ -38,9 +38,7 @@ pub(crate) struct Router {
     pub(super) servers: Servers,
     pub(super) access: Access,
     pub(crate) connect_timeout: Duration,
-    routes: Mutex<Routes>,
-    /// Why the last look found nothing. A change of the routes counts as a change of it.
-    news: Watch<Option<Error>>,
+    pub(super) routes: Watch<Routes>,
     /// The looks for the servers.
     pub(super) looks: Arc<Looks>,
     /// The servers that may take over from the present masters.
@@ -67,11 +65,10 @@ impl Router {
             access,
             servers,
             connect_timeout,
-            routes: Mutex::new(routes),
-            news: Watch::new(None),
-            looks: Arc::new(Looks::new()),
-            others: Watch::new(Vec::new()),
-            wanted: Watch::new(None),
+            routes: Watch::new(routes),
+            looks: Arc::default(),
+            others: Watch::default(),
+            wanted: Watch::default(),
         })
     }
 
@@ -86,7 +83,7 @@ impl Router {
 
     /// Resolves when the servers are needed.
     pub(crate) async fn wanted(&self) {
-        self.wanted.watch().find(|&first| first.map(|_| ())).await;
+        self.wanted.when(Option::is_some).await;
     }
 
     /// Returns whether the one server is configured and never looked for.
@@ -112,7 +109,8 @@ impl Router {
 
     /// Returns the session with the node of `slot`, if it is connected.
     pub(crate) fn up(&self, slot: u16, class: LinkClass) -> Option<Arc<Session>> {
-        self.link(slot, class)?.up()
+        let link = self.link(&self.routes(), slot, class);
+        link?.up()
     }
 
     /// Waits until the node of `slot` is connected, until `deadline` at the latest. Fails at once
@@ -137,7 +135,7 @@ impl Router {
 
     /// Returns why the last look for servers found nothing.
     pub(super) fn trouble(&self) -> Option<Error> {
-        self.news.look(Clone::clone)
+        self.routes().trouble.clone()
     }
 
     /// Waits for a route as well as for a link, because another node may replace one that is gone.
@@ -148,9 +146,9 @@ impl Router {
         deadline: Moment,
     ) -> Result<Arc<Session>, Error> {
         loop {
-            let find = || self.link(slot, class);
+            let find = |routes: &Routes| self.link(routes, slot, class);
             let link = self.await_route(slot, deadline, find).await?;
-            let other = || find().filter(|other| !Arc::ptr_eq(other, &link));
+            let other = |routes: &Routes| find(routes).filter(|other| !Arc::ptr_eq(other, &link));
             select! {
                 biased;
                 result = link.session(deadline) => {
@@ -159,7 +157,7 @@ impl Router {
                     }
                     return result;
                 }
-                _ = self.found_in_routes(other) => {}
+                _ = self.routes.find(other) => {}
             }
         }
     }
@@ -170,11 +168,12 @@ impl Router {
         &self,
         slot: u16,
         deadline: Moment,
-        find: impl Fn() -> Option<T>,
+        find: impl Fn(&Routes) -> Option<T>,
     ) -> Result<T, Error> {
-        let refusal = || self.trouble().filter(|error| !error.is_transient());
-        let found = || find().map(Ok).or_else(|| refusal().map(Err));
-        let found = self.found_in_routes(found);
+        let found = self.routes.find(|routes| {
+            let refusal = || routes.trouble.clone().filter(|error| !error.is_transient());
+            find(routes).map(Ok).or_else(|| refusal().map(Err))
+        });
         let found = self.world.until(deadline, found).await;
         found.unwrap_or_else(|| Err(self.no_route(slot)))
     }
@@ -194,8 +193,8 @@ impl Router {
         })
     }
 
-    fn link(&self, slot: u16, class: LinkClass) -> Option<Arc<Link>> {
-        Some(self.link_of(self.routes().node(slot)?, class))
+    fn link(&self, routes: &Routes, slot: u16, class: LinkClass) -> Option<Arc<Link>> {
+        Some(self.link_of(routes.node(slot)?, class))
     }
 
     /// Waits until the node at `address` is connected, whichever slots it serves.
@@ -268,8 +267,8 @@ impl Router {
     pub(crate) async fn known(&self, deadline: Moment) -> Result<(), Error> {
         self.want();
         let patient_until = deadline.min(self.world.now() + self.connect_timeout / 3);
-        let all = || self.routes().is_complete().then_some(());
-        let some = || (!self.masters().is_empty()).then_some(());
+        let all = |routes: &Routes| routes.is_complete().then_some(());
+        let some = |routes: &Routes| (!routes.masters().is_empty()).then_some(());
         match self.await_route(0, patient_until, all).await {
             Err(error) if error.is_transient() => self.await_route(0, deadline, some).await,
             known => known,
@@ -310,18 +309,6 @@ impl Router {
     /// known.
     pub(crate) fn unserved(&self) -> Option<String> {
         self.routes().unserved()
-    }
-
-    /// Waits until `find` returns a result for the routes.
-    pub(super) async fn found_in_routes<T>(&self, find: impl Fn() -> Option<T>) -> T {
-        let mut news = self.news.watch();
-        loop {
-            news.look(|_| ());
-            if let Some(found) = find() {
-                return found;
-            }
-            news.changed().await;
-        }
     }
 
     /// Returns the position of the first slot in `others` that the node of `slot` serves as well.
@@ -391,9 +378,8 @@ impl Router {
         let address = self.servers.address(&session.address, host, port)?;
         if !redirect.once {
             tracing::debug!(target: "redlatch", slot = redirect.slot, to = %address, "a slot has moved");
-            let changed = self.routes().assign(redirect.slot, &address);
-            if changed {
-                self.news.change(|_| true);
+            let assign = |routes: &mut Routes| routes.assign(redirect.slot, &address);
+            if self.routes.change(assign) {
                 self.looks.want();
             }
         }
@@ -402,9 +388,11 @@ impl Router {
 
     /// Records the result of a look.
     pub(super) fn found(&self, shards: &[Shard]) {
-        let (changed, gone) = self.routes().replace(shards);
-        self.news
-            .change(|trouble| trouble.take().is_some() || changed);
+        let (mut changed, mut gone) = (false, Vec::new());
+        self.routes.change(|routes| {
+            (changed, gone) = routes.replace(shards);
+            routes.trouble.take().is_some() || changed
+        });
         if changed {
             observe::in_charge(&self.masters());
         }
@@ -417,10 +405,13 @@ impl Router {
     /// Records why a look has found nothing. The earlier routes stay valid.
     pub(super) fn found_nothing(&self, why: Error) {
         tracing::debug!(target: "redlatch", error = %why, "nobody tells who is in charge");
-        self.news.set(Some(why));
+        self.routes.change(|routes| {
+            routes.trouble = Some(why);
+            true
+        });
     }
 
     pub(super) fn routes(&self) -> MutexGuard<'_, Routes> {
-        lock(&self.routes)
+        self.routes.lock()
     }
 }

@@ -10,6 +10,7 @@ use std::{
 
 use super::{Link, LinkClass, servers::is_possible};
 use crate::{
+    Error,
     protocol::slot::SLOTS,
     runtime::{Address, Value},
 };
@@ -46,6 +47,8 @@ pub(super) struct Routes {
     nodes: BTreeMap<Address, Arc<Node>>,
     /// The node that the last redirection named, which is asked first.
     pub(super) hint: Option<Address>,
+    /// Why the last look for the nodes found nothing.
+    pub(super) trouble: Option<Error>,
 }
 
 impl Node {

@@ -46,10 +46,9 @@ pub(crate) struct Session {
     pub(crate) usual: Duration,
     /// The shortest silence for which a caller has reported a suspicion.
     bearable: Mutex<Duration>,
-    /// A request was not answered in time. The supervisor has to check whether the server responds.
-    suspect: Notify,
-    /// The server is not usable any more.
-    condemned: Notify,
+    /// A request was not answered in time, so the supervisor has to check whether the server
+    /// responds. Or the server is not usable any more.
+    doubted: Notify,
     is_condemned: AtomicBool,
     /// The server's uptime when it was asked, and the time of that question.
     age: OnceLock<(Duration, Moment)>,
@@ -77,8 +76,7 @@ impl Session {
             batcher: Batcher::new(by_slot),
             progress: Mutex::new(Progress::new(now)),
             bearable: Mutex::new(timeouts::HEALTH_ANSWER),
-            suspect: Notify::new(),
-            condemned: Notify::new(),
+            doubted: Notify::new(),
             is_condemned: AtomicBool::new(false),
             age: OnceLock::new(),
             scripts: Mutex::default(),
@@ -190,12 +188,9 @@ impl Session {
         checked: Checked,
     ) -> impl Future<Output = Vec<Outcome>> {
         let commands = batch.len();
-        let replied = |outcomes: &Vec<Outcome>| {
-            let mut outcomes = outcomes.iter();
-            outcomes.any(|outcome| matches!(outcome, Outcome::Replied(_)))
-        };
         let runtime = &self.world.runtime;
-        let replied = move |outcomes: &_| replied(outcomes).then(|| runtime.now());
+        let is_reply = |outcome: &Outcome| matches!(outcome, Outcome::Replied(_));
+        let replied = move |all: &Vec<Outcome>| all.iter().any(is_reply).then(|| runtime.now());
         let place = |progress: &mut Progress| Some(progress.sent());
         let sending = self.within(limit, (checked, place), self.conn.send(batch), replied);
         sending.map(move |result| result.unwrap_or_else(|outcome| vec![outcome; commands]))

@@ -269,8 +269,7 @@ async fn compare_clocks(router: Arc<Router>) {
     loop {
         let changed = |now: &Vec<Address>| (*now != others).then(|| now.clone());
         let next = world.now() + timeouts::CLOCK_COMPARISON;
-        let news = router.others.watch();
-        let found = world.until(next, news.find(changed)).await;
+        let found = world.until(next, router.others.find(changed)).await;
         others = found.unwrap_or(others);
         read_clocks(&router, &others).await;
         let next = world.now() + timeouts::CLOCK_COMPARISON_MIN;

@@ -1,15 +1,13 @@
 //! The channels for this client's notifications: one for the whole cluster, or one per shard.
 
-use std::{
-    fmt::Write,
-    sync::{Arc, atomic::Ordering},
-};
+use std::sync::{Arc, atomic::Ordering};
 
 use super::{Hub, Router, hub::Reach};
 use crate::{
     Error,
     base::{
         owner::ClientId,
+        primitive::WaiterAddress,
         sync::{AtomicBool, Mutex, lock},
     },
     protocol::{grant::Order, name::Prefix, slot::tag_in, time::Moment},
@@ -74,22 +72,20 @@ pub(crate) struct CalledBy {
 }
 
 impl CalledBy {
-    /// Returns the address for the notification of attempt `number`.
-    pub(crate) fn address(&self, number: u64) -> String {
-        let verb = if self.silent {
-            "NONE"
-        } else {
-            self.wakes.verb()
-        };
-        let channel = &self.wakes.channel;
-        let room = if self.order.is_some() { 60 } else { 0 };
-        let mut address = String::with_capacity(verb.len() + channel.len() + 22 + room);
-        // Writing to a `String` cannot fail.
-        let _ = write!(address, "{verb} {channel} {number}");
-        if let Some(order) = self.order {
-            let _ = write!(address, " {order}");
+    /// Returns the address for the notification of `attempt`.
+    pub(crate) fn address(&self, attempt: u64) -> WaiterAddress<'_> {
+        WaiterAddress {
+            prompted: false,
+            verb: if self.silent {
+                "NONE"
+            } else {
+                self.wakes.verb()
+            },
+            channel: &self.wakes.channel,
+            attempt,
+            number: None,
+            order: self.order,
         }
-        address
     }
 }
 

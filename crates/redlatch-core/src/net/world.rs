@@ -63,9 +63,9 @@ impl World {
             life,
             alarms,
             clocks: Arc::new(clocks),
-            strays: Arc::new(Strays::new()),
+            strays: Arc::default(),
             apart: Arc::default(),
-            changed: watch_keys.then(|| Arc::new(Strays::new())),
+            changed: watch_keys.then(Arc::default),
             tls: Arc::default(),
             rules,
         }
@@ -165,7 +165,7 @@ impl ReplacedTls {
 ///
 /// A server sends a message without a listener if it still has a waiter that has gone. Either the
 /// waiter's undo is under way, or the server has lost it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Strays(Watch<Waiting>);
 
 #[derive(Debug, Default)]
@@ -176,10 +176,6 @@ struct Waiting {
 }
 
 impl Strays {
-    fn new() -> Self {
-        Self(Watch::new(Waiting::default()))
-    }
-
     /// Adds a text. Drops it if very many texts are stored, and returns `false` then. For a message
     /// without a listener, another re-check causes another notification.
     pub(crate) fn add(&self, text: Arc<str>) -> bool {
@@ -200,13 +196,8 @@ impl Strays {
     /// Waits for messages or a connection. Returns all messages, and whether a connection was made.
     pub(crate) async fn taken(&self) -> (BTreeSet<Arc<str>>, bool) {
         let any = |waiting: &Waiting| waiting.connected || !waiting.messages.is_empty();
-        let watch = self.0.watch();
-        watch.find(|waiting| any(waiting).then_some(())).await;
-        let mut taken = Waiting::default();
-        self.0.change(|waiting| {
-            std::mem::swap(waiting, &mut taken);
-            false
-        });
+        self.0.when(any).await;
+        let taken = std::mem::take(&mut *self.0.lock());
         (taken.messages, taken.connected)
     }
 }
@@ -466,7 +457,7 @@ mod tests {
 
     #[test]
     fn text_without_room_is_refused_until_the_others_are_taken() {
-        let strays = Strays::new();
+        let strays = Strays::default();
         for number in 0..MOST {
             assert!(strays.add(number.to_string().into()));
         }

@@ -18,19 +18,6 @@ pub(crate) struct Order {
     pub(crate) nonce: u64,
 }
 
-impl Order {
-    /// Parses the last word of an address.
-    pub(crate) fn parse(word: &str) -> Option<Self> {
-        let mut parts = word.strip_prefix('g')?.split('.');
-        let order = Self {
-            lease: parts.next()?.parse().ok()?,
-            ttl: parts.next()?.parse().ok()?,
-            nonce: u64::from_str_radix(parts.next()?, 16).ok()?,
-        };
-        parts.next().is_none().then_some(order)
-    }
-}
-
 impl fmt::Display for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { lease, ttl, nonce } = self;

@@ -28,7 +28,7 @@ use crate::{
     protocol::{
         classify::{Class, classify},
         glob::matches,
-        grant::{Notice, Order},
+        grant::Notice,
         name::{Key, Name, Prefix},
         slot::{SLOTS, slot_of},
     },
@@ -173,18 +173,14 @@ fn plain(mut address: Address) -> Address {
     address
 }
 
-/// Reads a message, an order and a notice. Nothing may follow them, and a message reaches the
-/// waiter that it names, with and without a grant.
+/// Reads a message and a notice. Nothing may follow a notice, and a message reaches the waiter that
+/// it names, with and without a grant.
 pub fn messages(bytes: &[u8]) {
     let text = text(bytes);
     let word = text.rsplit(' ').next().unwrap_or_default();
     for tail in ["0", ".", " ", "x"] {
         let longer = format!("{word}{tail}");
         assert!(Notice::parse(word).is_none() || Notice::parse(&longer).is_none());
-    }
-    if let Some(order) = Order::parse(word) {
-        assert_eq!(Order::parse(&order.to_string()), Some(order));
-        assert_eq!(Order::parse(&format!("{word}.")), None);
     }
     let (nonce, token) = (u64::MAX - 1, text.len() as u64);
     let notice = Notice {

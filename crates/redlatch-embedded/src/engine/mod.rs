@@ -7,7 +7,6 @@ mod call;
 mod commands;
 mod core;
 mod gate;
-pub(crate) mod glob;
 mod hash;
 mod inspect;
 mod keyspace;

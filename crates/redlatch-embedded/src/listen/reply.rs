@@ -12,23 +12,18 @@ pub(crate) fn reply(out: &mut Vec<u8>, reply: &Reply) {
 
 /// Appends a push; `subscriptions` is the number of the client's subscriptions after it.
 pub(super) fn push(out: &mut Vec<u8>, push: &Push, subscriptions: usize) {
-    match push {
-        Push::Message { channel, payload } => {
-            out.extend_from_slice(b"*3\r\n");
-            bulk(out, b"message");
-            bulk(out, channel);
-            bulk(out, payload);
-        }
-        Push::Subscribed(channel) => change(out, b"subscribe", channel, subscriptions),
-        Push::Unsubscribed(channel) => change(out, b"unsubscribe", channel, subscriptions),
-    }
-}
-
-fn change(out: &mut Vec<u8>, what: &[u8], channel: &[u8], subscriptions: usize) {
-    out.extend_from_slice(b"*3\r\n");
+    let (what, channel, payload) = match push {
+        Push::Message { channel, payload } => (&b"message"[..], channel, Some(payload)),
+        Push::Subscribed(channel) => (&b"subscribe"[..], channel, None),
+        Push::Unsubscribed(channel) => (&b"unsubscribe"[..], channel, None),
+    };
+    head(out, b'*', 3);
     bulk(out, what);
     bulk(out, channel);
-    head(out, b':', subscriptions);
+    match payload {
+        Some(payload) => bulk(out, payload),
+        None => head(out, b':', subscriptions),
+    }
 }
 
 fn value(out: &mut Vec<u8>, value: &Value) {

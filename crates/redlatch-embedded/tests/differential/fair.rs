@@ -1,13 +1,9 @@
 //! The scripts of the fair lock: random states, random calls, on one name and its two sets. Waiters
 //! die by not coming when they are called.
 
-use fastrand::Rng;
 use redlatch_lua::FAIR;
 
-use crate::{
-    family::{Parts, RETENTION, Time, attempt, by, pick, token},
-    pair::Pair,
-};
+use crate::prelude::*;
 
 /// One random call, and the time at which it runs.
 pub(crate) fn random_call(pair: &mut Pair, rng: &mut Rng) -> (Parts, Time) {

@@ -1,12 +1,8 @@
 //! The scripts of the latch: random states, random calls. Its keys are the first and the fourth.
 
-use fastrand::Rng;
-use redlatch_lua::{LATCH, Source};
+use redlatch_lua::LATCH;
 
-use crate::{
-    family::{LONG, Parts, Time, by, pick},
-    pair::Pair,
-};
+use crate::prelude::*;
 
 /// One random call, and the time at which it runs.
 pub(crate) fn random_call(pair: &mut Pair, rng: &mut Rng) -> (Parts, Time) {

@@ -1,12 +1,8 @@
 //! The scripts of the rate limiter: random states, random calls.
 
-use fastrand::Rng;
-use redlatch_lua::{LIMIT, Source};
+use redlatch_lua::LIMIT;
 
-use crate::{
-    family::{LONG, Parts, Time, by, pick},
-    pair::Pair,
-};
+use crate::prelude::*;
 
 /// One random call, and the time at which it runs.
 pub(crate) fn random_call(pair: &mut Pair, rng: &mut Rng) -> (Parts, Time) {

@@ -51,6 +51,7 @@ mod lua;
 mod once;
 mod pair;
 mod pool;
+mod prelude;
 mod reentrant;
 mod server;
 

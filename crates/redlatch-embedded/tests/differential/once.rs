@@ -1,12 +1,8 @@
 //! The scripts of jobs: random states, random calls. A job is the first key.
 
-use fastrand::Rng;
-use redlatch_lua::{ONCE, Source};
+use redlatch_lua::ONCE;
 
-use crate::{
-    family::{Parts, RETENTION, Time, attempt, by, pick, token},
-    pair::Pair,
-};
+use crate::prelude::*;
 
 /// One random call, and the time at which it runs.
 pub(crate) fn random_call(pair: &mut Pair, rng: &mut Rng) -> (Parts, Time) {

@@ -87,11 +87,8 @@ impl Pair {
         for difference in &self.differences {
             println!("{difference}");
         }
-        assert!(
-            self.differences.is_empty(),
-            "{:?} differs from its server, seed {seed}",
-            self.model
-        );
+        let (model, same) = (self.model, self.differences.is_empty());
+        assert!(same, "{model:?} differs from its server, seed {seed}");
     }
 
     fn note(&mut self, command: &Command, ours: &Reply, theirs: &Reply) {

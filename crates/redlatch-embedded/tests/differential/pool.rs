@@ -2,13 +2,9 @@
 
 use std::iter::repeat_n;
 
-use fastrand::Rng;
 use redlatch_lua::POOL;
 
-use crate::{
-    family::{LONG, Parts, Time, by, number, pick},
-    pair::Pair,
-};
+use crate::{family::number, prelude::*};
 
 /// One random call, and the time at which it runs.
 pub(crate) fn random_call(_: &mut Pair, rng: &mut Rng) -> (Parts, Time) {

@@ -1,13 +1,9 @@
 //! The scripts of the plain lock: random states, random calls on one to three of its locks. Its
 //! keys are the first six.
 
-use fastrand::Rng;
 use redlatch_lua::REENTRANT;
 
-use crate::{
-    family::{Parts, RETENTION, Time, attempt, by, pick, token},
-    pair::Pair,
-};
+use crate::prelude::*;
 
 /// One random call, and the time at which it runs.
 pub(crate) fn random_call(pair: &mut Pair, rng: &mut Rng) -> (Parts, Time) {

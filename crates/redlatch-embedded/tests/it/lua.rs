@@ -10,30 +10,23 @@ fn check_error(model: Model, source: &str, before: &str, after: &str) {
     assert!(is_right, "{source}: {reply}");
 }
 
+/// The second line of a script, and its error.
+const ERRORS: &str = "
+return redis.call('NOPE') | ERR Unknown Redis command called from script
+error('boom') | ERR user_script:2: boom
+x = 1 | ERR user_script:2: Attempt to modify a readonly table
+return x | ERR user_script:2: Script attempted to access nonexistent global variable 'x'
+return ({}).a.b | ERR user_script:2: attempt to index field 'a' (a nil value)
+error({err='CODE x'}) | CODE x
+";
+
 #[test]
 fn errors_say_what_and_where() {
-    for (source, error) in [
-        (
-            "\nreturn redis.call('NOPE')",
-            "ERR Unknown Redis command called from script",
-        ),
-        ("\nerror('boom')", "ERR user_script:2: boom"),
-        (
-            "\nx = 1",
-            "ERR user_script:2: Attempt to modify a readonly table",
-        ),
-        (
-            "\nreturn x",
-            "ERR user_script:2: Script attempted to access nonexistent global variable 'x'",
-        ),
-        (
-            "\nreturn ({}).a.b",
-            "ERR user_script:2: attempt to index field 'a' (a nil value)",
-        ),
-        ("\nerror({err='CODE x'})", "CODE x"),
-    ] {
+    for row in ERRORS.trim().lines() {
+        let (source, error) = row.split_once(" | ").unwrap();
+        let source = format!("\n{source}");
         let before = format!("!{error} script: ");
-        check_error(Model::Redis7_0, source, &before, ", on @user_script:2.");
+        check_error(Model::Redis7_0, &source, &before, ", on @user_script:2.");
     }
     let compile =
         "!ERR Error compiling script (new function): user_script:1: '=' expected near 'x'";
@@ -65,10 +58,8 @@ fn the_sandbox_is_closed() {
         assert!(reply.contains(refused), "{place}: {reply}");
     }
     let binary = shell.eval("\x1bLuaQ", &[]);
-    assert!(
-        binary.starts_with("!ERR Error compiling script"),
-        "{binary}"
-    );
+    let refused = binary.starts_with("!ERR Error compiling script");
+    assert!(refused, "{binary}");
     let endless = shell.eval("local t = {} t[1] = t return t", &[]);
     assert_eq!(endless, "!ERR reached lua stack limit");
 }

@@ -71,10 +71,8 @@ fn loading_and_busy_servers_refuse_commands() {
     shell.engine.set_condition(Condition::Loading, false);
     shell.engine.set_condition(Condition::Busy, true);
     let busy = shell.run("GET k");
-    assert!(
-        busy.starts_with("!BUSY Redis is busy running a script."),
-        "{busy}"
-    );
+    let refused = busy.starts_with("!BUSY Redis is busy running a script.");
+    assert!(refused, "{busy}");
     assert_eq!(shell.run("SCRIPT KILL"), "OK");
     assert_eq!(shell.run("GET k"), "nil");
 }

@@ -100,11 +100,8 @@ fn whoever_waits_for_what_nobody_has_was_forgotten_in_spite_of_trouble() {
     let between = [trouble(0, 3_000_000), trouble(12_000_000, 13_000_000)];
     assert_eq!(with(between.to_vec()), 0);
     let held = Record::Hold(hold(1, 9_000_000, 9_500_000));
-    assert_eq!(
-        with(vec![trouble(0, 8_000_000), held]),
-        0,
-        "somebody had it"
-    );
+    let found = with(vec![trouble(0, 8_000_000), held]);
+    assert_eq!(found, 0, "somebody had it");
     let elsewhere = Record::Hold(hold(1, 9_000_000, 9_500_000).name("b"));
     assert_eq!(with(vec![trouble(0, 8_000_000), elsewhere]), 1);
 }

@@ -306,7 +306,7 @@ impl Held {
         line
     }
 
-    /// Gives the names back. Whoever holds them is dead.
+    /// Gives the names back. Their holder is dead.
     pub(super) async fn give_back(self) -> Result<(), Failure> {
         if self.names.is_empty() {
             return Ok(());

@@ -113,7 +113,7 @@ pub(crate) fn launch(args: &LaunchArgs) -> Failure {
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     match wait(args.go) {
         Ok(true) => {}
-        // The process that starts the command is dead, and nobody would guard the command.
+        // The process that starts the command is dead, and the command would have no guardian.
         Ok(false) => return Failure::new(OWN, ""),
         Err(error) => return Failure::own(format!("the command cannot be started: {error}")),
     }

@@ -51,7 +51,7 @@ pub(crate) trait Lease: Lasting {
     }
 
     /// Asks whether the server keeps the hold until its end, although its renewal is forbidden. If
-    /// not, somebody else may have the name already.
+    /// not, another client may have the name already.
     fn is_kept(&self) -> impl Future<Output = bool> {
         ready(false)
     }
@@ -83,8 +83,8 @@ impl<'a, L: Lease> Rest<'a, L> {
         }
     }
 
-    /// Returns how long the hold lasts at `now`. Nobody else has a name whose renewal is forbidden
-    /// before the lease ends, so the last deadline counts then.
+    /// Returns how long the hold lasts at `now`. No other client has a name whose renewal is
+    /// forbidden before the lease ends, so the last deadline counts then.
     fn at(&mut self, now: Duration) -> Duration {
         let remaining = self.lease.remaining();
         if !remaining.is_zero() {

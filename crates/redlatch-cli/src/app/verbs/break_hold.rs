@@ -1,4 +1,4 @@
-//! `redlatch break`: the end of somebody else's hold.
+//! `redlatch break`: the end of another client's hold.
 
 use redlatch::{Client, Object, ObjectHolder, ObjectKind, permits::PermitRelease};
 /// How a hold ends.
@@ -24,7 +24,7 @@ pub(crate) async fn run(server: &ServerArgs, args: &BreakArgs) -> Result<u8, Fai
 async fn attempt(client: &Client, args: &BreakArgs) -> Result<String, Failure> {
     let name = clean(&args.name);
     let Some(object) = client.object(&args.name).await? else {
-        let message = format!("nobody holds {name}: nothing to break");
+        let message = format!("{name} is not held: nothing to break");
         return Err(Failure::new(NO_HOLD, message));
     };
     let how = if args.now { How::Now } else { How::AfterLease };
@@ -50,7 +50,7 @@ async fn attempt(client: &Client, args: &BreakArgs) -> Result<String, Failure> {
     for holder in chosen {
         let who = who(holder);
         let (owner, token, note) = (&holder.owner, holder.token, args.note.as_deref());
-        // The hold ends even if nobody can be told why, as on a full server.
+        // The hold ends even if the reason cannot be left, as on a full server.
         if let Err(error) = client.note_end(owner, &args.name, token, note).await {
             let error = clean(&error.to_string());
             warn(&format!(
@@ -78,7 +78,7 @@ async fn attempt(client: &Client, args: &BreakArgs) -> Result<String, Failure> {
     Ok(told)
 }
 
-/// Shows the holder and asks, if there is one holder and somebody to ask.
+/// Shows the holder and asks, if there is one holder and a terminal.
 async fn confirmed(object: &Object, how: How) -> Result<bool, Failure> {
     let name = clean(&object.name);
     let table = out::table(&titles(true), &rows(object, true));
@@ -107,8 +107,8 @@ pub(crate) fn check(object: &Object, how: How) -> Result<(), Failure> {
         ObjectKind::Semaphore | ObjectKind::PermitExpirableSemaphore if how == How::AfterLease => {
             "permits can only be ended at once; add --now, or stop the holder".to_owned()
         }
-        ObjectKind::CountDownLatch => "nobody holds a latch".to_owned(),
-        ObjectKind::RateLimiter => "nobody holds a rate limiter".to_owned(),
+        ObjectKind::CountDownLatch => "a latch has no holder".to_owned(),
+        ObjectKind::RateLimiter => "a rate limiter has no holder".to_owned(),
         ObjectKind::Job => "a run of a job cannot be broken; stop its process".to_owned(),
         ObjectKind::Other(ref kind) => format!("this redlatch does not know the kind {kind:?}"),
         _ => return Ok(()),

@@ -69,7 +69,7 @@ impl Changes {
         for object in objects {
             names.insert(&object.name);
             if matches!(object.state, ObjectState::Unreadable { .. }) {
-                // Nobody knows whether its holds are over.
+                // Its holds may be over or not.
                 now.extend(self.known_of(|name| *name == object.name));
             }
             for holder in &object.holders {
@@ -90,7 +90,7 @@ impl Changes {
             }
         }
         if self.is_silent {
-            // Nobody knows whether a hold is over whose name was not seen.
+            // A hold whose name was not seen may be over or not.
             now.extend(self.known_of(|name| !names.contains(name)));
         }
         now
@@ -124,6 +124,6 @@ impl Changes {
     }
 }
 
-/// The end of a lease that nobody has renewed may appear to move by this: the wall clock is
+/// The end of a lease that was not renewed may appear to move by this: the wall clock is
 /// adjusted.
 const JITTER: u64 = 250;

@@ -282,8 +282,7 @@ const APART: Duration = Duration::from_secs(5);
 
 /// Runs the library's own check, which needs all rights, and measures a pair.
 async fn use_it(server: &ServerArgs, findings: &mut Findings) {
-    let builder = session::over(server, |builder| builder.application(APPLICATION));
-    let Ok(builder) = builder else {
+    let Ok(builder) = session::builder(server, APPLICATION) else {
         return;
     };
     let prefix = builder.chosen().0.to_owned();

@@ -195,7 +195,7 @@ fn after(outcome: &Outcome, cause: Option<LossCause>) -> End {
 
 impl Lease for Term {}
 
-/// Prints who leads, until a signal ends it.
+/// Prints the leader at each change, until a signal ends it.
 async fn observe(server: &ServerArgs, args: &ElectArgs) -> Result<u8, Failure> {
     let client = session::look(server, "redlatch elect").await?;
     let mut changes = client.election(&args.name).observe();

@@ -48,7 +48,7 @@ pub(crate) async fn hold(server: &ServerArgs, args: &HoldArgs) -> Result<u8, Fai
             return Err(failure);
         }
     };
-    // Nobody could end a hold whose handle was not shown.
+    // A hold whose handle was not shown could not be ended.
     if out::print(&format!("{token}@{}\n", args.name)).is_err() {
         give_back(&client, &args.name, token.as_u64()).await?;
         let name = clean(&args.name);

@@ -106,7 +106,7 @@ async fn telling<T>(
     }
 }
 
-/// Says who has the first of the names that somebody has.
+/// Names the holders of the first of the names that is held.
 async fn held(client: &Client, names: &[String]) -> Option<String> {
     for name in names {
         let object = client.object(name).await.ok().flatten();

@@ -32,7 +32,7 @@ async fn show(client: &Client, prefix: &str, args: &ShowArgs) -> Result<String, 
     }
     let Some(object) = object else {
         let (name, prefix) = (clean(name), clean(prefix));
-        return Ok(format!("nobody holds {name} (prefix {prefix})\n"));
+        return Ok(format!("{name} is not held (prefix {prefix})\n"));
     };
     let mut text = out::table(&titles(true), &rows(&object, true));
     if let ObjectState::Job {
@@ -45,7 +45,7 @@ async fn show(client: &Client, prefix: &str, args: &ShowArgs) -> Result<String, 
     Ok(text)
 }
 
-/// Lists who waits, in order, where the server knows it.
+/// Lists the waiters in order, where the server knows the order.
 async fn waiters(client: &Client, object: &Object) -> Result<String, Failure> {
     if object.kind != ObjectKind::FairLock || object.waiters == 0 {
         return Ok(String::new());
@@ -73,7 +73,7 @@ async fn waiters(client: &Client, object: &Object) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Says that a name is taken. Whoever had it may be gone by now.
+/// Says that a name is taken. Its holder may be gone by now.
 pub(super) fn taken(name: &str, object: Option<&Object>) -> Failure {
     let name = clean(name);
     let message = match object.map(holders) {
@@ -83,7 +83,7 @@ pub(super) fn taken(name: &str, object: Option<&Object>) -> Failure {
     Failure::busy(BUSY, message)
 }
 
-/// Says who holds an object, in one line.
+/// Names the holders of an object, in one line.
 pub(crate) fn holders(object: &Object) -> String {
     match object.holders.as_slice() {
         [] => "nobody".to_owned(),

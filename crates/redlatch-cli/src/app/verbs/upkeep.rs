@@ -10,7 +10,7 @@ use crate::app::{
     span::short,
 };
 
-/// Runs `forget`, which removes a record that nobody uses.
+/// Runs `forget`, which removes a record that is not in use.
 pub(crate) async fn forget(server: &ServerArgs, args: &ForgetArgs) -> Result<u8, Failure> {
     let client = session::look(server, "redlatch forget").await?;
     session::answer(client, async |client| attempt(client, &args.name).await).await
@@ -26,8 +26,8 @@ async fn attempt(client: &Client, name: &str) -> Result<String, Failure> {
                 "the server knows nothing of {shown}: nothing to forget\n"
             ));
         }
-        Forgotten::Held => "somebody holds it; redlatch show says who, redlatch break ends it",
-        Forgotten::Waited => "somebody waits for it; stop the old program, and try again",
+        Forgotten::Held => "it is held; redlatch show names the holder, redlatch break ends it",
+        Forgotten::Waited => "it has waiters; stop the old program, and try again",
         Forgotten::Set => {
             "it is a latch or a job; the program that uses it has to delete it, or to reset it"
         }

@@ -111,7 +111,7 @@ async fn opens(client: &Client, name: &str, end: Option<Instant>) -> Result<bool
 /// The result of one look at a name.
 enum State {
     Free,
-    /// It is held, for so long at least unless it is given back. `None`: nobody knows how long.
+    /// It is held, for so long at least unless it is given back. `None` for an unknown time.
     Held(Option<Duration>),
 }
 
@@ -182,7 +182,7 @@ async fn busy(client: &Client, name: &str, kind: &ObjectKind) -> Result<Failure,
 struct Pauses(u32);
 
 impl Pauses {
-    /// Returns the next pause. A lease that nobody renews ends it.
+    /// Returns the next pause. A lease that is not renewed ends it.
     fn next(&mut self, remaining: Option<Duration>) -> Duration {
         let pause = FIRST.saturating_mul(1 << self.0.min(8)).min(LONGEST);
         self.0 += 1;

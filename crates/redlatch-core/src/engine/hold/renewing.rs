@@ -42,7 +42,7 @@ impl Hold {
             self.unschedule(&mut inner);
         } else {
             let watchdog = &self.client.0.watchdog;
-            watchdog.renewed(self, &mut inner.renewal, lease, sent);
+            watchdog.answered(self, &mut inner.renewal, Some(lease), sent);
         }
     }
 
@@ -55,7 +55,7 @@ impl Hold {
     pub(in crate::engine) fn not_renewed(self: &Arc<Self>) {
         self.troubled();
         let watchdog = &self.client.0.watchdog;
-        watchdog.failed(self, &mut self.inner().renewal);
+        watchdog.answered(self, &mut self.inner().renewal, None, self.client.now());
     }
 
     /// Records at `now` that a request sent at `sent` has set the lease to `span`.

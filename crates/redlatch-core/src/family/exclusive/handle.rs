@@ -3,10 +3,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::{
-    Holder, Kind, LockInfo, inspect,
-    kind::{Object, queued_address},
-};
+use super::{Holder, Kind, LockInfo, inspect, kind::Object};
 use crate::{
     Client, Error, Lockable, Member, Owner, Token,
     family::{Force, Handle, Internals, Primitive, Side},
@@ -51,12 +48,11 @@ impl Exclusive {
         self.object.clone().map(|object| object as _)
     }
 
-    /// Returns the address of the first waiter of `owner`, in the form of its kind. Returns `None`
-    /// if `owner` does not wait in this process.
+    /// Returns the address of the first waiter of `owner`, in the form of an ordered kind. Returns
+    /// `None` if `owner` does not wait in this process.
     pub fn waiting(&self, owner: &Owner) -> Result<Option<String>, Error> {
         self.client().check_open()?;
-        let address = self.client().waiting(self.handle.key()?, owner);
-        Ok(address.map(|address| queued_address(&address, owner)))
+        Ok(self.client().waiting(self.handle.key()?, owner))
     }
 }
 

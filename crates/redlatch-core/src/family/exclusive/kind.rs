@@ -6,16 +6,16 @@ use redlatch_lua::Exclusive as Sources;
 
 use super::LockInfo;
 use crate::{
-    Client, Error, Token,
+    Client, Error, Owner, Token,
     base::{
         items::Items,
         primitive::{
             AcquireRequest, Answer, AnswerForAll, Force, Grant, Identity, Primitive,
-            ReleaseRequest, RenewRequest, Waiting, WithdrawRequest,
+            ReleaseRequest, RenewRequest, WaiterAddress, Waiting, WithdrawRequest,
         },
         script::{Script, ScriptCall, millis},
     },
-    protocol::{grant::Order, name::Key, waiter::Discipline},
+    protocol::{name::Key, waiter::Discipline},
     runtime::Value,
 };
 
@@ -52,11 +52,16 @@ impl Kind {
 
     /// Appends the address of a waiter. The address of a waiter that is served in order contains
     /// its owner.
-    fn address(&self, call: ScriptCall, address: &str, owner: &crate::Owner) -> ScriptCall {
-        match self.discipline {
-            Discipline::Queued if !address.is_empty() => call.arg(queued_address(address, owner)),
-            _ => call.arg(address),
-        }
+    fn address(
+        &self,
+        call: ScriptCall,
+        address: Option<WaiterAddress<'_>>,
+        owner: &Owner,
+    ) -> ScriptCall {
+        call.maybe(address.map(|address| match self.discipline {
+            Discipline::Barging => address,
+            Discipline::Queued => address.with_owner(owner),
+        }))
     }
 
     fn acquire(&self, keys: &[&Key], request: &AcquireRequest<'_>) -> ScriptCall {
@@ -273,16 +278,4 @@ fn grant(items: &Items<'_>, at: usize) -> Result<Grant, Error> {
         lasts: items.maybe_span(at + 3)?,
         ..Grant::new(Token::from_u64(items.number(at + 1)?))
     })
-}
-
-/// Returns the address of a waiter of `owner` that is served in order. Its order, if it has one,
-/// stays the last word.
-pub(super) fn queued_address(address: &str, owner: &crate::Owner) -> String {
-    let owner = owner.number();
-    match address.rsplit_once(' ') {
-        Some((address, word)) if Order::parse(word).is_some() => {
-            format!("{address} {owner} {word}")
-        }
-        _ => format!("{address} {owner}"),
-    }
 }

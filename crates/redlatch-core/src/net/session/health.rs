@@ -26,12 +26,12 @@ impl Session {
                     }
                     return Error::unavailable(format!("{} closed the connection", self.address));
                 }
-                () = self.condemned.notified() => {
-                    return Error::unavailable(format!("{} takes no writes any more", self.address));
-                }
-                () = self.suspect.notified() => true,
+                () = self.doubted.notified() => true,
                 () = self.world.runtime.sleep_until(idle_until) => false,
             };
+            if self.is_condemned() {
+                return Error::unavailable(format!("{} takes no writes any more", self.address));
+            }
             let now = self.world.now();
             if !suspected && now < lock(&self.progress).heard + timeouts::HEALTH_CHECK {
                 continue;
@@ -71,14 +71,14 @@ impl Session {
         let least = timeouts::HEALTH_ANSWER_MIN.max(self.usual);
         *bearable = silence.max(least).min(*bearable);
         drop(bearable);
-        self.suspect.notify_one();
+        self.doubted.notify_one();
     }
 
     /// Makes the supervisor drop this connection and dial anew, because the server is no master any
     /// more.
     pub(in crate::net) fn condemn(&self) {
         self.is_condemned.store(true, Ordering::Relaxed);
-        self.condemned.notify_one();
+        self.doubted.notify_one();
     }
 
     /// Fails if the server says that it is no master.

@@ -185,6 +185,12 @@ pub(crate) enum Subscription {
     Inactive,
 }
 
+impl From<bool> for Subscription {
+    fn from(heard: bool) -> Self {
+        if heard { Self::Active } else { Self::Inactive }
+    }
+}
+
 /// Which waiter of a local queue may ask the server next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {

@@ -134,11 +134,8 @@ fn waiters_take_each_step_at_its_time() {
                     _ => scene.apply(input),
                 }
             }
-            assert_eq!(
-                dated(&scene.step(&mut limiter)),
-                expected.join(" "),
-                "{name}: {row}"
-            );
+            let step = dated(&scene.step(&mut limiter));
+            assert_eq!(step, expected.join(" "), "{name}: {row}");
         }
     }
 }

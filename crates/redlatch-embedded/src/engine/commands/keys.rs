@@ -1,11 +1,13 @@
 //! The commands on keys of any type, and `HSCAN`.
 
-use redlatch_core::runtime::{Reply, ServerError, Value};
+use redlatch_core::{
+    family::is_match,
+    runtime::{Reply, ServerError, Value},
+};
 
 use crate::engine::{
     Model,
     call::{Call, bulk, count, error, flag, is, not_an_integer, ok, syntax},
-    glob,
     keyspace::{Entry, Keyspace},
     number,
 };
@@ -36,7 +38,7 @@ pub(in crate::engine) fn type_of(call: &mut Call<'_>) -> Reply {
 pub(in crate::engine) fn keys(call: &mut Call<'_>) -> Reply {
     let pattern = call.args[1];
     let all = call.core.data.iter(call.clock.expiry);
-    let hits = all.filter(|(key, _): &(&[u8], &Entry)| glob::matches(pattern, key));
+    let hits = all.filter(|(key, _): &(&[u8], &Entry)| is_match(pattern, key));
     Ok(Value::Array(hits.map(|(key, _)| bulk(key)).collect()))
 }
 
@@ -89,9 +91,7 @@ pub(in crate::engine) fn scan(call: &mut Call<'_>) -> Reply {
     check_cursor(call.model(), call.args[1])?;
     let pattern = pattern(&call.args[2..])?;
     let all = call.core.data.iter(call.clock.expiry).map(|(key, _)| key);
-    Ok(page(
-        all.filter(|key| glob::matches(pattern, key)).map(bulk),
-    ))
+    Ok(page(all.filter(|key| is_match(pattern, key)).map(bulk)))
 }
 
 pub(in crate::engine) fn hscan(call: &mut Call<'_>) -> Reply {
@@ -101,9 +101,7 @@ pub(in crate::engine) fn hscan(call: &mut Call<'_>) -> Reply {
         return Ok(page(std::iter::empty()));
     };
     let pattern = pattern(&args[3..])?;
-    let hits = hash
-        .iter()
-        .filter(|(field, _)| glob::matches(pattern, field));
+    let hits = hash.iter().filter(|(field, _)| is_match(pattern, field));
     Ok(page(
         hits.flat_map(|(field, value)| [bulk(field), bulk(value)]),
     ))

@@ -1,12 +1,14 @@
 //! The commands on the server and on connections to it.
 
-use redlatch_core::runtime::{Reply, ServerError, Value};
+use redlatch_core::{
+    family::is_match,
+    runtime::{Reply, ServerError, Value},
+};
 
 use crate::engine::{
     Condition,
     call::{Call, bulk, bulk_or_nil, error, lower, no_subcommand, ok, syntax},
     core::Core,
-    glob,
 };
 
 pub(in crate::engine) fn ping(call: &mut Call<'_>) -> Reply {
@@ -101,7 +103,7 @@ pub(in crate::engine) fn config(call: &mut Call<'_>) -> Reply {
             let patterns: Vec<_> = args[2..].iter().map(|arg| lower(arg)).collect();
             let is_hit = |name: &str| {
                 let mut patterns = patterns.iter().map(String::as_bytes);
-                patterns.any(|pattern| glob::matches(pattern, name.as_bytes()))
+                patterns.any(|pattern| is_match(pattern, name.as_bytes()))
             };
             let hits = call.core.config.iter().filter(|(name, _)| is_hit(name));
             let pairs =

@@ -48,10 +48,8 @@ fn nothing_ends_before_it_begins_although_the_clock_is_set_back() {
         line(1_100, "gone", 7),
     ]);
     assert_eq!(timeline.silences, [(1_000, 1_000)]);
-    assert_eq!(
-        (timeline.holds[0].from, timeline.holds[0].to),
-        (1_100, 1_100)
-    );
+    let hold = &timeline.holds[0];
+    assert_eq!((hold.from, hold.to), (1_100, 1_100));
 }
 
 #[test]

@@ -177,7 +177,7 @@ fn press(screen: &mut Screen, key: KeyEvent) -> Then {
                 Ok(()) => screen.set_mode(Mode::Asking),
                 Err(failure) => screen.say(failure.message),
             },
-            None => screen.say("nobody holds that".to_owned()),
+            None => screen.say("that is not held".to_owned()),
         },
         _ => {}
     }

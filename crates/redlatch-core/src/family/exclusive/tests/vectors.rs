@@ -13,7 +13,9 @@ use crate::{
     Owner, Released, Token,
     base::{
         owner::{AttemptId, ClientId, Numbers},
-        primitive::{AcquireRequest, Answer, Primitive, ReleaseRequest, RenewRequest, Renewed},
+        primitive::{
+            AcquireRequest, Answer, Primitive, ReleaseRequest, RenewRequest, Renewed, WaiterAddress,
+        },
         script::ScriptCall,
     },
     family::exclusive::kind::Object,
@@ -99,7 +101,7 @@ impl Player {
             admission: Admission::OneByOne,
             patience: Duration::from_secs(10),
         };
-        let subscription = subscription(scenario["subscribed"].as_bool().unwrap());
+        let subscription = Subscription::from(scenario["subscribed"].as_bool().unwrap());
         let jitter = scenario["jitter"].as_f64().unwrap();
         Self {
             object: object(kind),
@@ -148,7 +150,7 @@ impl Player {
                 self.until = None;
             }
         } else if let Some(subscribed) = step.get("subscribed").and_then(Json::as_bool) {
-            self.subscription = subscription(subscribed);
+            self.subscription = subscribed.into();
             match subscribed {
                 true => self.waiter.on_subscribed(),
                 false => self.waiter.on_unsubscribed(),
@@ -331,20 +333,30 @@ impl Player {
         json!(bounds)
     }
 
-    fn address(&self) -> String {
-        let client = self.numbers.client();
-        format!("PUBLISH redlatch:w:{client} {}", self.attempt.number())
+    fn channel(&self) -> String {
+        format!("redlatch:w:{}", self.numbers.client())
+    }
+
+    fn address<'a>(&self, channel: &'a str) -> WaiterAddress<'a> {
+        WaiterAddress {
+            prompted: false,
+            verb: "PUBLISH",
+            channel,
+            attempt: self.attempt.number(),
+            number: None,
+            order: None,
+        }
     }
 
     fn acquire(&self, registration: Registration, queues: bool, now: Moment) -> Json {
-        let address = self.address();
+        let channel = self.channel();
         let register = registration != Registration::None;
         let request = AcquireRequest {
             owner: &self.owner,
             attempt: &self.attempt,
             lease: self.lease,
             retention: RETENTION,
-            address: if queues { &address } else { "" },
+            address: queues.then(|| self.address(&channel)),
             register: register.then_some(Duration::from_secs(5)),
         };
         self.wire(&self.object.acquire(&request), now)
@@ -354,7 +366,7 @@ impl Player {
         if call.is_null() {
             return;
         }
-        let address = self.address();
+        let channel = self.channel();
         let call_of = |text: &Json| text.as_str().unwrap().parse().ok();
         let request = ReleaseRequest {
             owner: &self.owner,
@@ -363,7 +375,7 @@ impl Player {
             serial: None,
             void_by: call_of(&call["args"][4]),
             retention: RETENTION,
-            address: if call["args"][5] == "" { "" } else { &address },
+            address: (call["args"][5] != "").then(|| self.address(&channel)),
             left: 0,
             forgotten: 0,
         };
@@ -391,14 +403,6 @@ fn moment(number: &Json) -> Moment {
 
 fn millis(moment: Moment) -> u64 {
     u64::try_from(moment.since_origin().as_millis()).unwrap()
-}
-
-const fn subscription(subscribed: bool) -> Subscription {
-    if subscribed {
-        Subscription::Active
-    } else {
-        Subscription::Inactive
-    }
 }
 
 fn value(json: &Json) -> Value {

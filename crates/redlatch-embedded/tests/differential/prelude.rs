@@ -1,0 +1,9 @@
+//! What the calls of each folder of scripts use.
+
+pub(crate) use fastrand::Rng;
+pub(crate) use redlatch_lua::Source;
+
+pub(crate) use crate::{
+    family::{LONG, Parts, RETENTION, Time, attempt, by, pick, token},
+    pair::Pair,
+};

@@ -77,10 +77,8 @@ pub fn eventually_blocking<T>(
         if let Some(found) = attempt() {
             return found;
         }
-        assert!(
-            start.elapsed() < ceiling,
-            "gave up waiting for {what} after {ceiling:?}"
-        );
+        let waits = start.elapsed() < ceiling;
+        assert!(waits, "gave up waiting for {what} after {ceiling:?}");
         thread::sleep(pause);
         pause = (pause * 2).min(LONGEST_PAUSE);
     }

@@ -10,7 +10,10 @@ fn page_of_the_builder_has_every_option() {
         .lines()
         .filter_map(|line| line.trim().strip_prefix("pub "))
         .filter_map(|line| line.trim_start_matches("const ").strip_prefix("fn "))
-        .filter_map(|line| line.split_once("(mut self").map(|(name, _)| name))
+        .filter_map(|line| {
+            let by_value = line.split_once("(mut self").or(line.split_once("(self, "));
+            by_value.map(|(name, _)| name)
+        })
         .filter_map(|name| name.split('<').next())
         .filter(|&name| name != "rules")
         .collect();

@@ -16,7 +16,7 @@ pub use redlatch::{
 };
 pub use redlatch_tests::{
     backend::{Backend, assert_all_empty, assert_tables_empty},
-    fixture::{MS, SECOND, key},
+    fixture::{MS, SECOND, assert_nothing_left, key, preload},
     proxy::Proxy,
     server::{Server, ServerBinary, ServerOptions},
     wait::{GENEROUS, eventually, eventually_blocking, wait_for},

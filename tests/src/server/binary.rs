@@ -206,10 +206,8 @@ mod tests {
 
     #[test]
     fn lists_are_split_at_commas_and_colons() {
-        assert_eq!(
-            split_list("/a/redis-server, /b/x:/c/y,"),
-            ["/a/redis-server", "/b/x", "/c/y"]
-        );
+        let split = split_list("/a/redis-server, /b/x:/c/y,");
+        assert_eq!(split, ["/a/redis-server", "/b/x", "/c/y"]);
         assert!(split_list("").is_empty());
     }
 }

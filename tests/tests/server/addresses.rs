@@ -1,8 +1,8 @@
 //! Ways to a server: unix socket, TLS, database number, and the name that it shows.
 
-use redlatch::{ClientBuilder, RedLock, runtime::TlsOptions};
-use redlatch_behaviours::prelude::*;
-use redlatch_tests::fixture::{assert_nothing_left, waiting};
+use redlatch::{RedLock, runtime::TlsOptions};
+
+use crate::prelude::*;
 
 redlatch_tests::on_every_server!(
     locks_work_over_a_unix_socket,
@@ -53,12 +53,10 @@ async fn tls_is_spoken_and_checked(binary: ServerBinary) {
     let unknown = Client::builder(&url).connect_timeout(800 * MS).connect();
     let other_name =
         Client::builder(&format!("rediss://127.0.0.2:{}", address.port())).tls(options);
+    let other_name = other_name.connect_timeout(800 * MS).connect();
     for (wrong, remedy) in [
         (unknown.await, "SSL_CERT_FILE"),
-        (
-            other_name.connect_timeout(800 * MS).connect().await,
-            "127.0.0.2",
-        ),
+        (other_name.await, "127.0.0.2"),
     ] {
         let error = wrong.map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");

@@ -4,13 +4,10 @@
 
 use std::time::Instant;
 
-use redlatch_behaviours::prelude::*;
-use redlatch_lua::{LATCH, REENTRANT, Source};
-use redlatch_tests::{
-    fixture::{assert_nothing_left, call, preload, waiting},
-    proxy::Exchange,
-    server::{Connection, Replicated},
-};
+use redlatch_lua::{LATCH, Source};
+use redlatch_tests::proxy::Exchange;
+
+use crate::prelude::*;
 
 redlatch_tests::on_every_server!(
     requests_that_were_not_executed_are_repeated_later,

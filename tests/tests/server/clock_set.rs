@@ -3,8 +3,9 @@
 
 use std::time::Instant;
 
-use redlatch_behaviours::prelude::*;
-use redlatch_tests::fixture::{assert_nothing_left, held_until, registered, waiting};
+use redlatch_tests::fixture::held_until;
+
+use crate::prelude::*;
 
 redlatch_tests::on_servers_with!(
     "a clock that can be set", ServerBinary::has_settable_clock;

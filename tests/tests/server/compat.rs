@@ -1,10 +1,9 @@
 //! Locks in the layouts of other libraries: rights.
 
-use redlatch::compat::{Redisson, SetNx};
-use redlatch_behaviours::prelude::*;
-use redlatch_tests::{fixture::documented_rights, server::Version};
+use redlatch::compat::SetNx;
+use redlatch_tests::server::Version;
 
-use crate::rights::{as_app, server_with};
+use crate::prelude::*;
 
 redlatch_tests::on_every_server!(
     documented_rights_are_enough,

@@ -2,8 +2,7 @@
 
 use std::time::Instant;
 
-use redlatch_behaviours::prelude::*;
-use redlatch_tests::fixture::assert_nothing_left;
+use crate::prelude::*;
 
 redlatch_tests::on_every_server!(
     next_renewal_reports_an_evicted_hold,

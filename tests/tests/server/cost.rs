@@ -1,10 +1,8 @@
 //! What a lock costs the server, counted by the server and on the wire.
 
-use redlatch_behaviours::prelude::*;
-use redlatch_tests::{
-    fixture::{assert_nothing_left, preload},
-    split::SplitTransport,
-};
+use redlatch_tests::split::SplitTransport;
+
+use crate::prelude::*;
 
 redlatch_tests::on_every_server!(an_uncontended_lock_costs_two_commands);
 

@@ -9,8 +9,7 @@ use std::{
     time::Instant,
 };
 
-use redlatch_behaviours::prelude::*;
-use redlatch_tests::{fixture::assert_untouched, server::Replicated};
+use crate::prelude::*;
 
 redlatch_tests::on_every_server!(
     wrong_and_missing_passwords_are_told_apart,
@@ -48,14 +47,12 @@ async fn wrong_and_missing_passwords_are_told_apart(binary: ServerBinary) {
         .user("app on >secret ~* &* +@all");
     let server = Server::start(&binary, options);
     let address = server.address().to_string();
+    let unknown = "refuses the user `nobody` or its password";
     for (login, words) in [
         ("", "demands a password, and the address has none"),
         (":wrong@", "refuses the user `default` or its password"),
         ("app:wrong@", "refuses the user `app` or its password"),
-        (
-            "nobody:secret@",
-            "refuses the user `nobody` or its password",
-        ),
+        ("nobody:secret@", unknown),
         ("app@", ""),
     ] {
         let started = Instant::now();

@@ -1,10 +1,9 @@
 //! What others write into the keys of the family does no harm beyond those keys.
 
-use redlatch_behaviours::{
-    prelude::*,
-    releases::{Guard, WAYS, Way},
-};
+use redlatch_behaviours::releases::{Guard, WAYS, Way};
 use redlatch_tests::server::ClientType;
+
+use crate::prelude::*;
 
 redlatch_tests::on_every_server!(
     commands_in_place_of_addresses_are_not_executed,

@@ -2,8 +2,9 @@
 
 use std::net::TcpStream;
 
-use redlatch_behaviours::prelude::*;
 use redlatch_tests::child::{self, Process};
+
+use crate::prelude::*;
 
 #[test]
 fn a_server_that_is_dropped_is_gone() {

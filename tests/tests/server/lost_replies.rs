@@ -1,7 +1,8 @@
 //! Connections that end within a reply.
 
-use redlatch_behaviours::prelude::*;
-use redlatch_tests::{fixture::assert_nothing_left, proxy::Direction};
+use redlatch_tests::proxy::Direction;
+
+use crate::prelude::*;
 
 redlatch_tests::on_every_server!(connection_that_ends_within_a_reply_is_replaced);
 

@@ -17,6 +17,7 @@ mod lifecycle;
 mod lost_replies;
 mod managed;
 mod merged;
+mod prelude;
 mod refusals;
 mod restart;
 mod rights;

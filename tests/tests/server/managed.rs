@@ -4,13 +4,12 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use redlatch_behaviours::prelude::*;
 use redlatch_tests::{
     calls::{self, Call},
-    fixture::{assert_nothing_left, registered, waiting},
-    proxy::{Pick, Request},
-    server::Replicated,
+    proxy::Request,
 };
+
+use crate::prelude::*;
 
 redlatch_tests::on_every_server!(
     cluster_that_shows_one_node_serves_all_calls,

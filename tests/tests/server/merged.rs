@@ -2,14 +2,8 @@
 //! cluster, with a connection that ends.
 
 use futures_util::future::join;
-use redlatch_behaviours::prelude::*;
-use redlatch_lua::REENTRANT;
-use redlatch_tests::{
-    fixture::{assert_nothing_left, call, preload},
-    proxy::{Pick, Then},
-};
 
-use crate::rights::{as_app, server_with};
+use crate::prelude::*;
 
 redlatch_tests::on_every_server!(
     full_server_refuses_acquisitions_that_are_ready_with_releases,

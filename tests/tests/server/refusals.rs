@@ -3,11 +3,7 @@
 
 use std::{thread, time::Instant};
 
-use redlatch_behaviours::prelude::*;
-use redlatch_tests::{
-    fixture::{assert_nothing_left, waiting},
-    server::Connection,
-};
+use crate::prelude::*;
 
 redlatch_tests::on_every_server!(
     a_server_short_of_replicas_refuses_in_time,

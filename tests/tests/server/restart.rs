@@ -2,8 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use redlatch_behaviours::prelude::*;
-use redlatch_tests::fixture::assert_nothing_left;
+use crate::prelude::*;
 
 redlatch_tests::on_every_server!(holder_learns_of_a_power_loss_that_forgot_its_hold,);
 

@@ -3,14 +3,10 @@
 use std::time::Instant;
 
 use futures_util::future::try_join;
-use redlatch::{ClientBuilder, compat::Redisson};
-use redlatch_behaviours::prelude::*;
 use redlatch_lua::REDISSON;
-use redlatch_tests::{
-    calls::{self, Call, Wait},
-    fixture::{assert_nothing_left, assert_untouched, documented_rights, registered, waiting},
-    proxy::{Pick, Then},
-};
+use redlatch_tests::calls::{self, Call, Wait};
+
+use crate::prelude::*;
 
 redlatch_tests::on_every_server!(
     missing_rights_are_reported_when_connecting,

@@ -1,8 +1,8 @@
 //! The slot of a key, as a server computes it.
 
-use redlatch_behaviours::prelude::*;
 use redlatch_core::family::{Key, Name, Prefix, slot_of};
-use redlatch_tests::server::Connection;
+
+use crate::prelude::*;
 
 redlatch_tests::on_every_server!(computed_slots_are_those_of_the_server,);
 

@@ -1,8 +1,9 @@
 //! Many waits that are given up at once, beside holds that have to be renewed.
 
-use redlatch_behaviours::prelude::*;
 use redlatch_tests::matrix;
 use tokio::task::JoinSet;
+
+use crate::prelude::*;
 
 const WAITS: u32 = 2_000;
 

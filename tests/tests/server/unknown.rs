@@ -1,6 +1,6 @@
 //! Servers that lack commands, or have renamed them.
 
-use redlatch_behaviours::prelude::*;
+use crate::prelude::*;
 
 redlatch_tests::on_every_server!(
     command_that_is_missing_is_found_when_connecting,

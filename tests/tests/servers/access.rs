@@ -3,16 +3,13 @@
 use std::{fs, path::PathBuf};
 
 use redlatch::runtime::TlsOptions;
-use redlatch_behaviours::prelude::*;
 use redlatch_tests::{
     fixture::{documented_rights, waiting},
-    server::{Certificates, ClientType, Cluster},
+    server::Certificates,
     wait::unique_name,
 };
 
-use super::support::{
-    contended, first_waiter, hand_over, has_shards, name_on, registered, take_and_free, three,
-};
+use crate::prelude::*;
 
 redlatch_tests::on_every_server!(rights_named_in_the_readme_suffice_in_a_cluster);
 

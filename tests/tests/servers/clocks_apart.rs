@@ -2,11 +2,7 @@
 
 use std::time::Instant;
 
-use redlatch_behaviours::prelude::*;
-use redlatch_core::family::slot_of;
-use redlatch_tests::server::{Cluster, ClusterOptions, Replicated};
-
-use super::support::{await_copy, names_on, registered};
+use crate::prelude::*;
 
 redlatch_tests::on_servers_with!(
     "a clock that can be set", ServerBinary::has_settable_clock;

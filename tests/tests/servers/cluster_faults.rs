@@ -2,11 +2,9 @@
 
 use std::time::Instant;
 
-use redlatch_behaviours::prelude::*;
-use redlatch_core::family::{Internals, slot_of};
-use redlatch_tests::server::Cluster;
+use redlatch_core::family::Internals;
 
-use super::support::{contended, hand_over, name_on, pair, take_and_free, three, three_and_three};
+use crate::prelude::*;
 
 redlatch_tests::on_every_server!(
     one_stopped_shard_holds_up_no_other,

@@ -1,9 +1,6 @@
 //! Grants and renewals that replicas have to confirm.
 
-use redlatch_behaviours::prelude::*;
-use redlatch_tests::server::Replicated;
-
-use super::support::{cut_off, pair, take_and_free, with_one_replica};
+use crate::{prelude::*, support::cut_off};
 
 redlatch_tests::on_every_server!(
     guard_reports_how_many_replicas_confirmed,

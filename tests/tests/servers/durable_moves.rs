@@ -1,11 +1,7 @@
 //! Grants that replicas have to confirm, in a slot that moves: those of the server that executes
 //! are asked, and no others.
 
-use redlatch_behaviours::prelude::*;
-use redlatch_core::family::slot_of;
-use redlatch_tests::server::{Cluster, ClusterOptions};
-
-use super::support::other_master;
+use crate::prelude::*;
 
 redlatch_tests::on_every_server!(
     a_moved_slot_is_confirmed_by_replicas_of_its_new_master,

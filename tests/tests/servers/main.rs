@@ -14,6 +14,7 @@ mod every_kind;
 mod migration;
 mod panics;
 mod partition;
+mod prelude;
 mod proxied;
 mod replicas;
 mod routing;

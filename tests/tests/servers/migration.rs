@@ -2,15 +2,12 @@
 
 use std::time::Instant;
 
-use redlatch_behaviours::prelude::*;
-use redlatch_core::family::slot_of;
 use redlatch_tests::{
-    fixture::assert_nothing_left,
     server::{ServerKind, Version},
     wait::by_night,
 };
 
-use super::support::{contended, other_master};
+use crate::prelude::*;
 
 redlatch_tests::on_every_server!(
     moving_a_slot_of_many_keys_loses_no_hold,

@@ -1,12 +1,9 @@
 //! Background tasks of clients of several servers, which panic.
 
 use redlatch::runtime::TokioRuntime;
-use redlatch_behaviours::prelude::*;
-use redlatch_tests::{
-    matrix,
-    saboteur::Saboteur,
-    server::{ClientType, SentinelGroup},
-};
+use redlatch_tests::{matrix, saboteur::Saboteur};
+
+use crate::prelude::*;
 
 /// The tasks that only clients of several servers have.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,9 +1,8 @@
 //! A master that lives on where nobody else sees it.
 
-use redlatch_behaviours::prelude::*;
-use redlatch_tests::server::{Connection, Reply, SentinelGroup};
+use redlatch_tests::server::{Connection, Reply};
 
-use super::support::{await_copy, other, take_and_free};
+use crate::prelude::*;
 
 redlatch_tests::on_every_server!(a_master_cut_off_from_its_sentinels_is_left_when_they_tell);
 

@@ -1,14 +1,8 @@
 //! Proxies in front of the nodes of a cluster: replies that are lost, and redirections to nowhere.
 
-use redlatch_behaviours::prelude::*;
-use redlatch_core::family::slot_of;
 use redlatch_lua::REENTRANT;
-use redlatch_tests::{
-    fixture::{assert_nothing_left, call, preload},
-    proxy::Then,
-};
 
-use super::support::name_on;
+use crate::prelude::*;
 
 redlatch_tests::on_every_server!(
     replies_of_a_cluster_that_are_lost_count_once,

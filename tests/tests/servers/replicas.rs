@@ -1,9 +1,6 @@
 //! A master and its replicas, failed over by hand.
 
-use redlatch_behaviours::prelude::*;
-use redlatch_tests::server::Replicated;
-
-use super::support::{await_copy, take_and_free, with_one_replica};
+use crate::prelude::*;
 
 redlatch_tests::on_every_server!(
     the_master_is_found_among_its_replicas,

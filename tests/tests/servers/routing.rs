@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use redlatch_behaviours::prelude::*;
-
-use super::support::{take_and_free, three};
+use crate::prelude::*;
 
 redlatch_tests::on_every_server!(
     names_of_all_slots_are_held_through_any_node,

@@ -1,9 +1,6 @@
 //! Sentinels that fail a master over, and a master that was deposed.
 
-use redlatch_behaviours::prelude::*;
-use redlatch_tests::server::SentinelGroup;
-
-use super::support::{group, take_and_free};
+use crate::prelude::*;
 
 redlatch_tests::on_every_server!(
     locks_work_while_all_sentinels_are_away,

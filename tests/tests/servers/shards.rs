@@ -1,13 +1,6 @@
 //! Wakes that stay within a shard of a cluster, where the server can do that.
 
-use redlatch_behaviours::prelude::*;
-use redlatch_core::family::slot_of;
-use redlatch_tests::server::{Cluster, ClusterOptions};
-
-use super::support::{
-    await_copy, contended, first_waiter, hand_over, has_shards, name_on, other_master,
-    take_and_free,
-};
+use crate::prelude::*;
 
 redlatch_tests::on_every_server!(
     notifications_stay_within_their_shard,
@@ -28,9 +21,9 @@ fn cluster(binary: &ServerBinary, replicas: usize, node: ServerOptions) -> Clust
 }
 
 /// A client has half of this time to find out whether wakes can go by shard.
-async fn connect(url: &str) -> Client {
-    let client = Client::builder(url).connect_timeout(60 * SECOND);
-    client.connect().await.unwrap()
+async fn connected(url: &str) -> [Client; 2] {
+    let connect = || Client::builder(url).connect_timeout(60 * SECOND).connect();
+    [connect().await.unwrap(), connect().await.unwrap()]
 }
 
 /// One name on each master.
@@ -76,8 +69,7 @@ fn sent_to_everybody(cluster: &Cluster) -> u64 {
 // L47
 async fn notifications_stay_within_their_shard(binary: ServerBinary) {
     let cluster = cluster(&binary, 0, ServerOptions::new());
-    let a = connect(&cluster.url()).await;
-    let b = connect(&cluster.url()).await;
+    let [a, b] = connected(&cluster.url()).await;
     for node in cluster.nodes() {
         node.reset_stats();
     }
@@ -108,8 +100,7 @@ async fn notifications_stay_within_their_shard(binary: ServerBinary) {
 /// looks by the clock; who comes then has another channel.
 async fn waiters_change_channel_when_its_slot_moves(binary: ServerBinary) {
     let cluster = cluster(&binary, 0, ServerOptions::new());
-    let a = connect(&cluster.url()).await;
-    let b = connect(&cluster.url()).await;
+    let [a, b] = connected(&cluster.url()).await;
     let name = names(&cluster).remove(0);
     let (guard, waiter) = contended(&cluster, [&a, &b], &name).await;
     let old = first_waiter(cluster.owner(&key(&name)), &name);
@@ -145,8 +136,7 @@ async fn waiters_change_channel_when_its_slot_moves(binary: ServerBinary) {
 /// waiter of before takes another with its next look, and is called there.
 async fn waiter_of_a_moved_name_changes_to_the_channel_of_its_new_shard(binary: ServerBinary) {
     let cluster = cluster(&binary, 0, ServerOptions::new());
-    let a = connect(&cluster.url()).await;
-    let b = connect(&cluster.url()).await;
+    let [a, b] = connected(&cluster.url()).await;
     let name = names(&cluster).remove(0);
     let (guard, waiter) = contended(&cluster, [&a, &b], &name).await;
     let owner = cluster.owner(&key(&name));
@@ -170,8 +160,7 @@ async fn waiter_of_a_moved_name_changes_to_the_channel_of_its_new_shard(binary: 
 
 async fn channel_moves_with_its_shard_to_the_next_master(binary: ServerBinary) {
     let cluster = cluster(&binary, 1, ServerOptions::new());
-    let a = connect(&cluster.url()).await;
-    let b = connect(&cluster.url()).await;
+    let [a, b] = connected(&cluster.url()).await;
     let name = names(&cluster).remove(0);
     let (guard, waiter) = contended(&cluster, [&a, &b], &name).await;
     let before = first_waiter(cluster.owner(&key(&name)), &name);
@@ -216,8 +205,7 @@ async fn user_without_sharded_publish_publishes_to_all_nodes(binary: ServerBinar
             }
         };
         allow(rules);
-        let a = connect(&url).await;
-        let b = connect(&url).await;
+        let [a, b] = connected(&url).await;
         for name in &names {
             let address = address_of_waiter(&cluster, &a, &b, name).await;
             assert!(address.starts_with("PUBLISH "), "{rules}: {address}");

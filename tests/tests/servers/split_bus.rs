@@ -3,10 +3,7 @@
 
 use std::time::Instant;
 
-use redlatch_behaviours::prelude::*;
-use redlatch_tests::server::{Cluster, ClusterOptions};
-
-use super::support::{await_copy, names_on, registered, take_and_free};
+use crate::prelude::*;
 
 redlatch_tests::on_every_server!(master_in_the_minority_is_left_and_durable_holds_exclude);
 

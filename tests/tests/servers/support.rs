@@ -1,10 +1,11 @@
 //! What the tests with several servers have in common.
 
-use redlatch_behaviours::prelude::*;
 use redlatch_tests::{
     fixture::waiting,
-    server::{ClientType, Cluster, ClusterOptions, Replicated, SentinelGroup, ServerKind, Version},
+    server::{ServerKind, Version},
 };
+
+use crate::prelude::*;
 
 /// Connects two clients.
 pub(super) async fn pair(url: &str) -> [Client; 2] {

@@ -409,10 +409,8 @@ fn own(bytes: &[u8]) -> String {
 
 /// Scores are whole and below 2^53.
 fn score(score: f64) -> u64 {
-    assert!(
-        score >= 0.0 && score.fract() == 0.0 && score < 9e15,
-        "{score}"
-    );
+    let is_whole = score >= 0.0 && score.fract() == 0.0 && score < 9e15;
+    assert!(is_whole, "{score}");
     score as u64
 }
 

@@ -40,7 +40,7 @@ pub async fn set(backend: &Backend, count: u32) -> (Client, CountDownLatch) {
 }
 
 /// Sets the latch `x`.
-async fn shut(client: &Client, count: u32) -> CountDownLatch {
+pub async fn shut(client: &Client, count: u32) -> CountDownLatch {
     let latch = client.count_down_latch("x");
     assert!(latch.try_set_count(count).await.unwrap());
     latch

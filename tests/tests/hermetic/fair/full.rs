@@ -1,7 +1,6 @@
 //! A fair lock on a server that is out of memory: it takes nothing new, and lets go of everything.
 
 use redlatch_behaviours::fair::support::waits;
-use redlatch_tests::fixture::assert_nothing_left;
 
 use crate::prelude::*;
 

@@ -2,6 +2,7 @@
 //! left (L2).
 
 use redlatch::CountDownLatch;
+use redlatch_behaviours::latch::{shut, waiting};
 use redlatch_lua::LATCH;
 
 use super::set_latch;
@@ -96,11 +97,10 @@ async fn cancelled_calls_leave_nothing_and_count_once_at_most() {
 async fn cancelled_waits_leave_the_others_waiting() {
     for polls in 1..30 {
         let (backend, [client]) = embedded().await;
-        let latch = client.count_down_latch("x");
-        latch.try_set_count(1).await.unwrap();
+        let latch = shut(&client, 1).await;
         let mut dropped = Box::pin(latch.wait().into_future());
         assert!(futures_util::poll!(dropped.as_mut()).is_pending());
-        let stays = redlatch_behaviours::latch::waiting(latch.clone());
+        let stays = waiting(latch.clone());
         for _ in 0..polls {
             assert!(futures_util::poll!(dropped.as_mut()).is_pending());
             backend.pass(MS / 4).await;

@@ -1,6 +1,6 @@
 //! What a latch does when the server has forgotten it, and what a message about it is worth.
 
-use redlatch_behaviours::latch::{counting_and_waiting, listening, passed, waiting};
+use redlatch_behaviours::latch::{counting_and_waiting, listening, passed, shut, waiting};
 
 use super::{refuse_look, set_latch};
 use crate::prelude::*;
@@ -11,13 +11,10 @@ async fn waiter_of_a_flushed_latch_is_told_that_it_is_deleted() {
     let (backend, [client, other]) = preloaded().await;
     let mut random = fastrand::Rng::with_seed(7);
     for round in 0..1_000 {
-        let latch = client.count_down_latch("x");
-        assert!(latch.try_set_count(4).await.unwrap());
-        let waiter = counting_and_waiting(latch);
+        let waiter = counting_and_waiting(shut(&client, 4).await);
         backend.pass(random.u32(2..4_000) * MS).await;
         backend.command(&["FLUSHALL"]);
-        let next = other.count_down_latch("x");
-        assert!(next.try_set_count(4).await.unwrap());
+        let next = shut(&other, 4).await;
         assert_eq!(next.count_down(1).await.unwrap(), 3);
         let told = waiter.await.unwrap().unwrap_err();
         assert_eq!(told.kind(), ErrorKind::Deleted, "round {round}");
@@ -69,8 +66,7 @@ async fn observer_learns_nothing_by_a_look_of_a_waiter() {
     assert_eq!(observer.next().await.unwrap().unwrap(), None);
     let observing = tokio::spawn(async move { observer.next().await });
     listening(&client, 1).await;
-    let latch = other.count_down_latch("x");
-    assert!(latch.try_set_count(1).await.unwrap());
+    let latch = shut(&other, 1).await;
     let waiter = waiting(client.count_down_latch("x"));
     backend.pass(20 * MS).await;
     latch.count_down(1).await.unwrap();
@@ -110,8 +106,7 @@ async fn waiter_whose_generation_opened_long_ago_passes() {
 #[tokio::test(start_paused = true)]
 async fn forged_message_makes_each_client_look_once() {
     let (backend, clients) = preloaded::<2>().await;
-    let latch = clients[0].count_down_latch("x");
-    latch.try_set_count(1).await.unwrap();
+    let latch = shut(&clients[0], 1).await;
     let generation = latch.info().await.unwrap().unwrap().generation;
     let waiters: Vec<_> = (0..200)
         .map(|n| waiting(clients[n % 2].count_down_latch("x")))

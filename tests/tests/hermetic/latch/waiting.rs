@@ -1,6 +1,6 @@
 //! Waiting for a latch: what it costs, and what lets it end.
 
-use redlatch_behaviours::latch::{listening, passed, waiting};
+use redlatch_behaviours::latch::{listening, passed, shut, waiting};
 
 use super::{refuse_look, set_latch};
 use crate::{prelude::*, trouble::refuse_subscriptions};
@@ -87,8 +87,7 @@ async fn waiters_without_a_subscription_recheck_by_the_clock() {
     backend.preload();
     refuse_subscriptions(&backend);
     let client = backend.builder().self_check(false).connect().await.unwrap();
-    let latch = client.count_down_latch("x");
-    latch.try_set_count(1).await.unwrap();
+    let latch = shut(&client, 1).await;
     let waiters: Vec<_> = (0..20).map(|_| waiting(latch.clone())).collect();
     backend.pass(100 * MS).await;
     let before = backend.script_calls();
@@ -123,8 +122,7 @@ async fn new_waiter_does_not_use_an_older_answer() {
     // it came.
     for fails in [false, true] {
         let (backend, [a, b]) = preloaded().await;
-        let latch = a.count_down_latch("x");
-        latch.try_set_count(1).await.unwrap();
+        let latch = shut(&a, 1).await;
         let first = waiting(b.count_down_latch("x"));
         listening(&b, 1).await;
         backend.embedded_server().drop_messages(1);

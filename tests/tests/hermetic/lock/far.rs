@@ -1,11 +1,6 @@
 //! A server that is far away: leases that are not long against a round trip.
 
-use std::sync::Arc;
-
-use redlatch_tests::{
-    fixture::assert_nothing_left,
-    slow::{FarTransport, far_client},
-};
+use redlatch_tests::slow::{FarTransport, far_client};
 use tokio::join;
 
 use crate::prelude::*;

@@ -1,7 +1,7 @@
 //! Many requests, many waiters, clocks that differ: what one operation costs must not grow with the
 //! others.
 
-use redlatch_tests::{fixture::assert_nothing_left, skewed::SkewedRuntime};
+use redlatch_tests::skewed::SkewedRuntime;
 
 use super::renewals::slow;
 use crate::{prelude::*, spawning::runtime_of};
@@ -93,9 +93,8 @@ async fn calls_that_are_ready_together_share_requests() {
 #[tokio::test(start_paused = true)]
 async fn request_to_a_slow_server_is_not_repeated() {
     let requests = 2_000 * SCALE;
-    let backend = Backend::embedded();
+    let (backend, client, work) = slow(Backend::embedded()).await;
     // Four seconds of work at once, while one request alone would wait for a second.
-    let (client, work) = slow(&backend).await;
     work.takes(4 * SECOND / requests);
     let before = backend.script_calls();
     let tries = (0..requests).map(|n| client.lock(format!("n{n}")).try_lock().into_future());
@@ -115,8 +114,7 @@ async fn request_to_a_slow_server_is_not_repeated() {
 
 #[tokio::test(start_paused = true)]
 async fn server_slower_than_the_patience_fails_calls_and_keeps_nothing() {
-    let backend = Backend::embedded();
-    let (client, work) = slow(&backend).await;
+    let (backend, client, work) = slow(Backend::embedded()).await;
     work.takes(400 * MS);
     let tries = (0..100).map(|n| client.lock(format!("n{n}")).try_lock().into_future());
     let start = Instant::now();
@@ -137,8 +135,7 @@ async fn server_slower_than_the_patience_fails_calls_and_keeps_nothing() {
 /// Calls that are ready together wait for each other for a moment. Who is alone does not.
 #[tokio::test(start_paused = true)]
 async fn call_that_is_alone_is_sent_when_it_is_first_polled() {
-    let backend = Backend::embedded();
-    let (client, work) = slow(&backend).await;
+    let (_backend, client, work) = slow(Backend::embedded()).await;
     work.takes(10 * MS);
     for round in 0..20 {
         let lock = client.lock(format!("x{round}"));

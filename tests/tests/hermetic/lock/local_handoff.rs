@@ -11,7 +11,9 @@ type Waiter = JoinHandle<Result<LockGuard, Error>>;
 
 /// A held lock and so many waiters of its client, in order; the client knows that nobody else
 /// waits.
-async fn waiters(backend: &Backend, lock: &Lock, count: usize) -> (LockGuard, Vec<Waiter>) {
+async fn waiters(count: usize) -> (Backend, Client, LockGuard, Vec<Waiter>) {
+    let (backend, [client]) = embedded().await;
+    let lock = client.lock("x");
     let before = lock.lock().await.unwrap();
     let mut waiters = Vec::new();
     for _ in 0..=count {
@@ -21,7 +23,7 @@ async fn waiters(backend: &Backend, lock: &Lock, count: usize) -> (LockGuard, Ve
     before.release().await.unwrap();
     let guard = granted(&mut waiters).await;
     backend.pass(MS).await;
-    (guard, waiters)
+    (backend, client, guard, waiters)
 }
 
 /// What the first of them was granted, without waiting for any clock.
@@ -43,9 +45,7 @@ async fn all_granted(mut waiters: Vec<Waiter>) {
 #[tokio::test(start_paused = true)]
 async fn hand_over_within_a_process_sends_no_message() {
     for dropped in [false, true] {
-        let (backend, [client]) = embedded().await;
-        let lock = client.lock("x");
-        let (mut guard, mut waiters) = waiters(&backend, &lock, 12).await;
+        let (backend, client, mut guard, mut waiters) = waiters(12).await;
         let published = backend.embedded_server().command_count("publish");
         let calls = backend.script_calls();
         let mut tokens = vec![guard.token()];
@@ -109,9 +109,7 @@ async fn take_again_and_again(client: Client, grants: Arc<AtomicU64>) {
 #[tokio::test(start_paused = true)]
 async fn cancelled_release_or_next_waiter_passes_the_turn_on() {
     for (polls, of_release) in (0..8).flat_map(|polls| [(polls, false), (polls, true)]) {
-        let (backend, [client]) = embedded().await;
-        let lock = client.lock("x");
-        let (guard, mut waiters) = waiters(&backend, &lock, 3).await;
+        let (backend, client, guard, mut waiters) = waiters(3).await;
         let release = tokio::spawn(guard.release());
         for _ in 0..polls {
             tokio::task::yield_now().await;
@@ -135,9 +133,7 @@ async fn cancelled_release_or_next_waiter_passes_the_turn_on() {
 #[tokio::test(start_paused = true)]
 async fn release_with_a_lost_reply_lets_the_next_in() {
     for how in [LostReply::Hangs, LostReply::Cuts] {
-        let (backend, [client]) = embedded().await;
-        let lock = client.lock("x");
-        let (guard, mut waiters) = waiters(&backend, &lock, 3).await;
+        let (backend, client, guard, mut waiters) = waiters(3).await;
         lose_reply(&backend, REENTRANT.release.text, how);
         let release = tokio::spawn(guard.release());
         let guard = timeout(5 * SECOND, waiters.remove(0)).await;
@@ -154,9 +150,7 @@ async fn release_with_a_lost_reply_lets_the_next_in() {
 #[tokio::test(start_paused = true)]
 async fn repeated_release_lets_the_next_in() {
     for dropped in [false, true] {
-        let (backend, [client]) = embedded().await;
-        let lock = client.lock("x");
-        let (guard, waiters) = waiters(&backend, &lock, 3).await;
+        let (backend, client, guard, waiters) = waiters(3).await;
         let loading = "LOADING the server is not ready";
         refuse_next(&backend, REENTRANT.release.text, loading);
         // The next waiter asks behind it, finds the name held, and registers at the server again.
@@ -174,9 +168,8 @@ async fn repeated_release_lets_the_next_in() {
 #[tokio::test(start_paused = true)]
 async fn closing_client_leaves_the_name_to_others() {
     for polls in 0..8 {
-        let (backend, [client, other]) = embedded().await;
-        let lock = client.lock("x");
-        let (guard, _waiters) = waiters(&backend, &lock, 3).await;
+        let (backend, client, guard, _waiters) = waiters(3).await;
+        let other = backend.client().await;
         let mut elsewhere = vec![tokio::spawn(other.lock("x").lock().into_future())];
         backend.pass(MS).await;
         let release = tokio::spawn(guard.release());

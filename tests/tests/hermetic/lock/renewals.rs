@@ -7,8 +7,7 @@ use crate::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn slow_server_that_keeps_up_loses_no_hold() {
-    let backend = Backend::embedded();
-    let (client, work) = slow(&backend).await;
+    let (backend, client, work) = slow(Backend::embedded()).await;
     // All at once, so that all are due at once, too: 20 s of work for what has 29.4 s.
     let guards = hold(&client, "x", 2000, 30 * SECOND).await;
     work.takes(10 * MS);
@@ -28,8 +27,7 @@ async fn slow_server_that_keeps_up_loses_no_hold() {
 
 #[tokio::test(start_paused = true)]
 async fn urgent_renewals_overtake_others() {
-    let backend = Backend::embedded();
-    let (client, work) = slow(&backend).await;
+    let (backend, client, work) = slow(Backend::embedded()).await;
     let long = hold(&client, "long", 1200, 30 * SECOND).await;
     let short = hold(&client, "short", 10, 6 * SECOND).await;
     // The long ones alone are 12 s of work as soon as they are due.
@@ -73,8 +71,7 @@ async fn pause_of_the_process_does_not_repeat_a_request() {
 
 #[tokio::test(start_paused = true)]
 async fn recovered_server_receives_larger_batches() {
-    let backend = Backend::embedded();
-    let (client, work) = slow(&backend).await;
+    let (backend, client, work) = slow(Backend::embedded()).await;
     let guards = hold(&client, "x", 1500, 30 * SECOND).await;
     work.takes(20 * MS);
     backend.pass(20 * SECOND).await;
@@ -88,8 +85,7 @@ async fn recovered_server_receives_larger_batches() {
 
 #[tokio::test(start_paused = true)]
 async fn due_holds_are_unknown_while_the_server_is_silent() {
-    let backend = Backend::embedded();
-    let (client, work) = slow(&backend).await;
+    let (backend, client, work) = slow(Backend::embedded()).await;
     let guards = hold(&client, "x", 500, 30 * SECOND).await;
     backend.pass(7 * SECOND).await;
     work.takes(3600 * SECOND);
@@ -125,9 +121,9 @@ async fn refused_renewal_does_not_count_as_silence() {
 #[tokio::test(start_paused = true)]
 async fn unconfirmed_renewal_does_not_count_for_a_durable_guard() {
     let backend = Backend::embedded();
+    backend.embedded_server().set_replicas(1);
+    let (backend, client, work) = slow(backend).await;
     let server = backend.embedded_server();
-    server.set_replicas(1);
-    let (client, work) = slow(&backend).await;
     let others = hold(&client, "x", 2000, 30 * SECOND).await;
     let lock = client.lock("shared");
     let outer = lock.lock().renewed_lease(30 * SECOND).await.unwrap();
@@ -168,7 +164,7 @@ fn lost(guards: &[LockGuard]) -> usize {
 }
 
 /// Connects a client to a server that is fast until its work takes longer. Commands queue there.
-pub(super) async fn slow(backend: &Backend) -> (Client, Work) {
+pub(super) async fn slow(backend: Backend) -> (Backend, Client, Work) {
     let transport = SlowTransport::new(Arc::new(backend.embedded_transport()), Duration::ZERO);
     let work = transport.work();
     let client = backend.client_over(transport).await;
@@ -177,5 +173,5 @@ pub(super) async fn slow(backend: &Backend) -> (Client, Work) {
     backend.pass(SECOND).await;
     drop(warm);
     client.settled().await;
-    (client, work)
+    (backend, client, work)
 }

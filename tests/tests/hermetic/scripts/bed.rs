@@ -1,12 +1,12 @@
 //! An engine, a clock that tests step, and calls of scripts in the words of their headers.
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::fmt;
 
-use redlatch::runtime::{Command, Push, Reply, ServerError, Value};
-use redlatch_embedded::engine::{Condition, KeyDump, Model, ServerTime, SessionId, SessionKind};
-use redlatch_lua::{REENTRANT, Source};
+use redlatch::runtime::{Push, Reply, ServerError, Value};
+use redlatch_embedded::engine::{KeyDump, SessionId, SessionKind};
+use redlatch_lua::REENTRANT;
 
-use super::lent::Lent;
+use super::{lent::Lent, prelude::*};
 
 /// One call of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl Call {
     }
 }
 
-impl fmt::Display for Call {
+impl Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {:?} {:?}", self.script.name, self.keys, self.args)
     }

@@ -1,8 +1,8 @@
 //! Calls of the scripts that give out, prolong and end holds, in the words of their headers.
 
-use redlatch_lua::{Exclusive, FAIR, POOL, REENTRANT, RWLOCK, Source};
+use redlatch_lua::{Exclusive, FAIR, POOL, REENTRANT, RWLOCK};
 
-use super::bed::{Bed, Call, key, optional, part, parts, text};
+use super::{bed::parts, prelude::*};
 
 /// What an attempt is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,14 +1,6 @@
 //! What a script costs the server: how many commands it runs, counted inside of it.
 
-use std::{fmt::Display, time::Duration};
-
-use redlatch::runtime::Command;
-use redlatch_embedded::engine::Model;
-
-use super::{
-    bed::{Bed, Call},
-    calls::{Ask, Of, RETENTION, list},
-};
+use super::prelude::*;
 
 /// Runs a script whose commands are counted; returns its verdict and how many there were.
 pub(crate) fn counted(bed: &mut Bed, call: &Call) -> (String, usize) {

@@ -2,13 +2,11 @@
 //! sent again, and copies that come late. The kind contributes its operations, and a model that
 //! says what each reply and the data have to be.
 
-use std::{convert::Infallible, fmt, ops::Range, thread, time::Duration};
+use std::{fmt, ops::Range, thread};
 
-use fastrand::Rng;
-use redlatch_embedded::engine::{Condition, KeyDump, Model, ServerTime};
-use redlatch_lua::Source;
+use redlatch_embedded::engine::KeyDump;
 
-use super::bed::{Bed, Call};
+use super::prelude::*;
 
 /// How far ahead of the server's time a request may act, in ms.
 pub(crate) const REACH: u64 = 5_000;
@@ -161,7 +159,7 @@ pub(crate) enum Event {
     LostKey,
 }
 
-impl fmt::Display for Event {
+impl Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Passed(span) => write!(f, "pass {span:?}"),
@@ -358,7 +356,7 @@ impl<K: Kind> World<K> {
     }
 
     #[track_caller]
-    pub(crate) fn assert(&self, fits: bool, what: impl fmt::Display) {
+    pub(crate) fn assert(&self, fits: bool, what: impl Display) {
         assert!(fits, "{what}");
     }
 

@@ -1,14 +1,6 @@
 //! Kinds whose models say exactly what each script has to answer, and whether it may write.
 
-use std::fmt::Display;
-
-use redlatch_embedded::engine::Model;
-
-use super::{
-    bed::{Bed, CHANNELS, Call},
-    changes::Answer,
-    driver::{Attempt, Kind, World},
-};
+use super::{bed::CHANNELS, prelude::*};
 
 /// A kind with such a model.
 pub(crate) trait Exact: Kind {

@@ -2,18 +2,9 @@
 //! copies, lost replies, resets. After every script its reply and all data are what the model says,
 //! and the mark never falls without a reset.
 
-use std::convert::Infallible;
-
-use redlatch::runtime::Command;
-use redlatch_embedded::engine::Model;
 use redlatch_lua::FENCE;
 
-use super::{
-    bed::{Bed, Call, optional, text},
-    changes::{Answer, Fence},
-    driver::{Kind, Request, World, assert_noticed, worlds},
-    exact::{Exact, KEEP, args, world},
-};
+use super::{changes::Fence, exact::args, prelude::*};
 
 #[test]
 fn fence_follows_the_model_under_lost_replies_and_late_copies() {

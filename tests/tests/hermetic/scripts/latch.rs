@@ -2,18 +2,13 @@
 //! copies, lost replies, expiry. After every script its reply, its messages and all data are what
 //! the model says.
 
-use std::{convert::Infallible, fmt::Display, time::Duration};
-
-use redlatch::runtime::Command;
-use redlatch_embedded::engine::Model;
-use redlatch_lua::{LATCH, Source};
+use redlatch_lua::LATCH;
 
 use super::{
-    bed::{self, Bed, Call, optional, text},
-    changes::{Answer, Latch, RECORD},
-    costs::{at_most, costs},
-    driver::{Event, Kind, Request, World, worlds},
-    exact::{Exact, FOREVER, KEEP, KEY, args, texts, world},
+    bed,
+    changes::{Latch, RECORD},
+    exact::args,
+    prelude::*,
 };
 
 // L37

@@ -1,14 +1,7 @@
 //! Laws of single scripts, each from the state that is most likely to break it. Some hold for
 //! several kinds.
 
-use std::time::Duration;
-
-use redlatch_embedded::engine::Model;
-
-use super::{
-    bed::{Bed, key, part},
-    calls::{Ask, Of},
-};
+use super::prelude::*;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -82,11 +75,8 @@ fn an_ended_hold_stays_over_by_a_clock_that_is_behind() {
         bed.now = bed.now.before(900 * MS);
         bed.gets(&call, verdict);
         let next = Ask::new(then, &bed, "b:1", 2);
-        assert_eq!(
-            bed.ask(&next.call())[1],
-            "granted",
-            "{of:?}, forced: {forced}"
-        );
+        let answer = bed.ask(&next.call());
+        assert_eq!(answer[1], "granted", "{of:?}, forced: {forced}");
     }
 }
 

@@ -2,18 +2,9 @@
 //! copies, lost replies, settlements, other rates, a clock that is set back. After every script its
 //! reply and all data are what the model says.
 
-use std::{collections::BTreeMap, convert::Infallible, time::Duration};
+use redlatch_lua::LIMIT;
 
-use redlatch_embedded::engine::{Condition, Model, ServerTime};
-use redlatch_lua::{LIMIT, Source};
-
-use super::{
-    bed::{Bed, Call, text},
-    changes::Answer,
-    costs::costs,
-    driver::{Event, Kind, Request, World, assert_noticed, worlds},
-    exact::{Exact, FOREVER, KEEP, KEY, texts, world},
-};
+use super::prelude::*;
 
 // L37
 #[test]

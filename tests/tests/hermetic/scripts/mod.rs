@@ -19,6 +19,7 @@ mod limit;
 mod model;
 mod once;
 pub(crate) mod pool;
+mod prelude;
 mod queue;
 mod rwlock;
 mod spent;

@@ -1,15 +1,12 @@
 //! What one plain or fair lock is, written down once more, with a memory of everything that ever
 //! happened to it.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use redlatch_embedded::engine::ServerTime;
+use std::collections::BTreeSet;
 
 use super::{
-    bed::{key, optional, text},
-    calls::Ask,
     driver::REACH,
-    queue::{GRACE, Queue, client, client_of, number},
+    prelude::*,
+    queue::{GRACE, number},
     spent::Spent,
 };
 

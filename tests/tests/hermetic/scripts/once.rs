@@ -2,23 +2,11 @@
 //! replies, outcomes, resets, expiry. After every script its reply and what a look shows are what
 //! the model says.
 
-use std::{
-    collections::BTreeMap,
-    fmt::{self, Display},
-    time::Duration,
-};
+use std::fmt;
 
-use redlatch_embedded::engine::Model;
-use redlatch_lua::{ONCE, Source};
+use redlatch_lua::ONCE;
 
-use super::{
-    bed::{Call, optional},
-    changes::Answer,
-    costs::at_most,
-    driver::{self, Kind, Request, World, assert_noticed, worlds},
-    exact::{Exact, FOREVER, KEY, texts, world},
-    spent::Spent,
-};
+use super::{driver, prelude::*, spent::Spent};
 
 #[test]
 fn job_follows_the_model_under_lost_replies_and_late_copies() {

@@ -1,11 +1,6 @@
 //! Those who wait in order of arrival, as all kinds with an order have them.
 
-use std::collections::BTreeMap;
-
-use super::{
-    bed::{Bed, key, part},
-    calls::Ask,
-};
+use super::prelude::*;
 
 /// How long somebody who is called may take to come, in ms.
 pub(crate) const GRACE: u64 = 5_000;

@@ -1,15 +1,11 @@
 //! Changes that are no holds, whose replies are lost: each is made once, and copies of it that come
 //! late change nothing.
 
-use redlatch_behaviours::{
-    once::{daily, fail, succeed},
-    prelude::*,
-};
+use redlatch_behaviours::once::{daily, fail, succeed};
 use redlatch_lua::{LATCH, LIMIT, ONCE, POOL, REENTRANT, RWLOCK, Source};
-use redlatch_tests::{
-    fixture::{call, preload},
-    proxy::{Exchange, Then},
-};
+use redlatch_tests::proxy::Exchange;
+
+use super::prelude::*;
 
 redlatch_tests::on_every_server!(every_change_whose_reply_is_lost_is_made_once,);
 

@@ -1,12 +1,7 @@
 //! Queues in which waiters come and go all the time, and servers that take over without having
 //! heard the latest of it. Entries of waiters that have gone come back with them.
 
-use std::time::Instant;
-
-use redlatch_behaviours::prelude::*;
-
-use super::{load::Load, parties};
-use crate::support::group;
+use super::prelude::*;
 
 redlatch_tests::on_every_server!(
     queues_move_on_after_a_failover_by_order,

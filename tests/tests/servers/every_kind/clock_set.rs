@@ -1,13 +1,6 @@
 //! A server whose clock is set between the requests of every kind.
 
-use redlatch_behaviours::prelude::*;
-use redlatch_tests::{fixture::preload, hold::ReleaseOutcome};
-
-use super::{
-    connect,
-    kind::{Object, Party, stem},
-    kinds,
-};
+use super::prelude::*;
 
 redlatch_tests::on_servers_with!(
     "a clock that can be set", ServerBinary::has_settable_clock;

@@ -1,17 +1,6 @@
 //! A cluster whose nodes change places, die, and hand a slot over. All names are in one slot.
 
-use std::time::Instant;
-
-use redlatch_behaviours::prelude::*;
-use redlatch_core::family::slot_of;
-
-use super::{
-    TAG, kinds,
-    load::Load,
-    parties,
-    scene::{Leases, Scene},
-};
-use crate::support::{other_master, three_and_three};
+use super::prelude::*;
 
 redlatch_tests::on_every_server!(
     every_kind_outlives_a_planned_failover,

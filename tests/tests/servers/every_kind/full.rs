@@ -1,11 +1,8 @@
 //! A server that is out of memory: it takes nothing new, and lets go of everything.
 
-use std::time::Instant;
+use redlatch_tests::calls;
 
-use redlatch_behaviours::prelude::*;
-use redlatch_tests::{calls, fixture::preload, hold::ReleaseOutcome};
-
-use super::{connect, scene::Leases, standalone::Bed};
+use super::prelude::*;
 
 redlatch_tests::on_every_server!(
     every_kind_is_kept_and_given_back_on_a_full_server,

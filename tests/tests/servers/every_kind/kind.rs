@@ -2,14 +2,10 @@
 
 use std::fmt;
 
-use async_trait::async_trait;
-use redlatch_behaviours::{election::Working, prelude::*};
-use redlatch_tests::{
-    hold::{Hold, ReleaseOutcome},
-    proxy::{Pick, Request},
-};
+use redlatch_behaviours::election::Working;
+use redlatch_tests::proxy::Request;
 
-use super::{load::Load, scene::Pair};
+use super::prelude::*;
 
 /// A primitive, or one side of it. They are in `kinds/`.
 #[async_trait]

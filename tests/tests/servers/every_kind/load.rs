@@ -1,14 +1,8 @@
 //! Work on all kinds that goes on until it is told to end, and counts who is in.
 
-use std::{fmt, time::Instant};
+use std::fmt;
 
-use async_trait::async_trait;
-use redlatch_behaviours::prelude::*;
-
-use super::{
-    kind::{AnyKind, Object, Party},
-    kinds,
-};
+use super::prelude::*;
 
 /// Tasks of two parties that work on every kind.
 pub(super) struct Load {

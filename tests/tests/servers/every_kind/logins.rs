@@ -3,17 +3,9 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use redlatch::Credentials;
-use redlatch_behaviours::{lock::registered, prelude::*};
-use redlatch_tests::server::Replicated;
+use redlatch_behaviours::lock::registered;
 
-use super::{
-    TAG, builder, connect,
-    kind::Party,
-    kinds::{self, KINDS},
-    scene::{Leases, Scene},
-    standalone::Bed,
-};
-use crate::support::{hand_over, three_and_three};
+use super::prelude::*;
 
 redlatch_tests::on_every_server!(
     every_kind_outlives_twenty_logins,
@@ -24,10 +16,8 @@ redlatch_tests::on_every_server!(
 
 async fn every_kind_outlives_twenty_logins(binary: ServerBinary) {
     let [before, after] = outlive(&binary, "+@all").await;
-    assert!(
-        before.iter().all(|id| after.contains(id)),
-        "{before:?} {after:?}"
-    );
+    let all = before.iter().all(|id| after.contains(id));
+    assert!(all, "{before:?} {after:?}");
 }
 
 /// The connections for messages are replaced, since no server takes a login there.
@@ -161,10 +151,8 @@ async fn outlive_at(servers: &[Server], masters: &[&Server], url: &str) -> [Clie
     for (master, before) in masters.iter().zip(before) {
         let after = connections(master, "app3");
         assert!(before.len() >= 2, "{before:?}");
-        assert!(
-            before.iter().all(|id| after.contains(id)),
-            "{before:?} {after:?}"
-        );
+        let all = before.iter().all(|id| after.contains(id));
+        assert!(all, "{before:?} {after:?}");
     }
     scene.renewed().await;
     assert!(held.state() == HoldState::Held && !waiter.is_finished());

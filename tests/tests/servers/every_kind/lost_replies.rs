@@ -1,20 +1,8 @@
 //! Replies that are lost although the server did what it was asked: once, whatever it was.
 
-use std::time::Instant;
+use redlatch_tests::proxy::{Answered, Direction, Exchange, Flow};
 
-use redlatch_behaviours::prelude::*;
-use redlatch_tests::{
-    fixture::preload,
-    hold::{Hold, ReleaseOutcome},
-    proxy::{Answered, Direction, Exchange, Flow, Then},
-};
-
-use super::{
-    connect,
-    kind::{AnyKind, Object, Party, stem},
-    kinds,
-    scene::{Leases, assert_all_end},
-};
+use super::prelude::*;
 
 redlatch_tests::on_every_server!(
     every_kind_counts_once_when_replies_are_lost,

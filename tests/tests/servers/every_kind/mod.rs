@@ -11,6 +11,7 @@ mod kinds;
 mod load;
 mod logins;
 mod lost_replies;
+mod prelude;
 mod processes;
 mod scene;
 mod sentinel;

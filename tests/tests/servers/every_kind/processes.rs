@@ -1,20 +1,10 @@
 //! Processes that hold or wait, and are killed or suspended.
 
-use std::{env, time::Instant};
+use std::env;
 
-use redlatch_behaviours::prelude::*;
-use redlatch_tests::{
-    child::{self, Process},
-    hold::{Hold, ReleaseOutcome},
-};
+use redlatch_tests::child::{self, Process};
 
-use super::{
-    connect,
-    kind::{AnyKind, Object, Party, stem},
-    kinds::KINDS,
-    scene::Leases,
-    standalone::Bed,
-};
+use super::prelude::*;
 
 redlatch_tests::on_every_server!(
     a_killed_holder_of_every_kind_frees_it_with_its_lease,

@@ -1,13 +1,11 @@
 //! All kinds at once: one party holds, another waits, something happens, and the waiter gets what
 //! it waits for.
 
-use std::{fmt::Write as _, time::Instant};
+use std::fmt::Write as _;
 
-use redlatch_behaviours::prelude::*;
-use redlatch_tests::hold::{Hold, ReleaseOutcome};
 use tokio::{sync::Mutex, time::error::Elapsed};
 
-use super::kind::{AnyKind, Object, Party, stem};
+use super::prelude::*;
 
 /// A holder and a waiter of each kind.
 #[derive(Debug)]

@@ -1,14 +1,7 @@
 //! Sentinels that replace the master, by order and because it died.
 
-use std::time::Instant;
-
-use redlatch_behaviours::prelude::*;
-
-use super::{
-    TAG, kinds, parties,
-    scene::{Leases, Scene},
-};
-use crate::support::{group, have_left, other};
+use super::prelude::*;
+use crate::support::have_left;
 
 redlatch_tests::on_every_server!(
     every_kind_outlives_a_failover_by_order,

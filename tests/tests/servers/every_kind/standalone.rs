@@ -1,24 +1,15 @@
 //! One server that restarts, forgets, stands still, and loses scripts, connections and messages.
 
-use std::{pin::pin, time::Instant};
+use std::pin::pin;
 
 use futures_util::future::{Either, select};
-use redlatch_behaviours::prelude::*;
 use redlatch_tests::{
-    hold::ReleaseOutcome,
-    proxy::{Direction, Flow, Pick, Then},
-    server::ClientType,
+    proxy::{Direction, Flow},
     split::SplitTransport,
     wait::by_night,
 };
 
-use super::{
-    builder, connect,
-    kind::{AnyKind, Party},
-    kinds::KINDS,
-    load::Load,
-    scene::{Leases, Scene, Told, assert_all_end},
-};
+use super::{prelude::*, scene::Told};
 
 redlatch_tests::on_every_server!(
     every_kind_outlives_a_restart_with_data,

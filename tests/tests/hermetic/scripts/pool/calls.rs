@@ -1,11 +1,8 @@
 //! Calls of the pool's scripts that no other kind has, in the words of their headers.
 
-use redlatch_lua::{POOL, Source};
+use redlatch_lua::POOL;
 
-use crate::scripts::{
-    bed::{Bed, Call, key},
-    calls::{Ask, KIND, Of},
-};
+use crate::scripts::{calls::KIND, prelude::*};
 
 /// An attempt of a client at so many permits, which waits.
 pub(crate) fn waiting(bed: &Bed, client: &str, n: u64, need: u64) -> Call {

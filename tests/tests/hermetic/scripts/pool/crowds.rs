@@ -1,18 +1,10 @@
 //! More waiters and holds of a pool than one call looks at, and what they cost.
 
-use std::time::Duration;
-
-use redlatch_embedded::engine::Model;
-
 use super::{
     calls::{change, inspect, notified, release, set, wait},
     waiters::{attempt, full},
 };
-use crate::scripts::{
-    bed::{Bed, key, part},
-    calls::{Ask, Of, list},
-    costs::{at_most, exhaust},
-};
+use crate::scripts::prelude::*;
 
 /// The permits of one hold are for 300 waiters: 256 get theirs by the release, and one of the
 /// others looks.

@@ -3,10 +3,6 @@
 //! again, and copies that come late. After every script its reply and all data are what the model
 //! says.
 
-use std::{collections::BTreeMap, time::Duration};
-
-use fastrand::Rng;
-use redlatch_embedded::engine::Model;
 use redlatch_lua::POOL;
 
 use super::{
@@ -14,10 +10,9 @@ use super::{
     model::{Hold, Pool, need, order},
 };
 use crate::scripts::{
-    bed::{Bed, Call, key, part, text},
-    calls::{Ask, Of},
-    driver::{Attempt, Kind, REACH, Request, World, assert_noticed, seeds},
-    queue::{Queue, client, client_of, number},
+    driver::{REACH, seeds},
+    prelude::*,
+    queue::number,
 };
 
 #[test]

@@ -1,14 +1,7 @@
 //! Laws of the pool's scripts, each from the state that is most likely to break it.
 
-use std::time::Duration;
-
-use redlatch_embedded::engine::Model;
-
 use super::calls::{change, inspect, notified, release, set, wait};
-use crate::scripts::{
-    bed::{Bed, key, part},
-    calls::{Ask, Of},
-};
+use crate::scripts::prelude::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -67,27 +60,18 @@ fn dead_and_absent_waiters_delay_the_others_by_their_deadline_at_most() {
     assert_eq!(notified(&mut bed), [0]);
     bed.pass(2 * SECOND);
     assert_eq!(wait(&mut bed, 100, "b", 1)[0], "more", "they are many");
-    assert_eq!(
-        wait(&mut bed, 100, "b", 1)[0],
-        "granted",
-        "all of a are dead"
-    );
+    let answer = wait(&mut bed, 100, "b", 1);
+    assert_eq!(answer[0], "granted", "all of a are dead");
     wait(&mut bed, 200, "a", 1);
     wait(&mut bed, 201, "b", 1);
     bed.ask(&release("b:100"));
     assert_eq!(notified(&mut bed), [200]);
     bed.pass(4 * SECOND);
-    assert_eq!(
-        wait(&mut bed, 201, "b", 1),
-        ["busy", "1000", "", "0"],
-        "it sees to it"
-    );
+    let looks = wait(&mut bed, 201, "b", 1);
+    assert_eq!(looks, ["busy", "1000", "", "0"], "it sees to it");
     let again = wait(&mut bed, 202, "a", 1);
-    assert_eq!(
-        again,
-        ["busy", "1000", "200", "1"],
-        "its client is told again"
-    );
+    let called = ["busy", "1000", "200", "1"];
+    assert_eq!(again, called, "its client is told again");
     bed.pass(SECOND);
     assert_eq!(wait(&mut bed, 201, "b", 1)[0], "granted", "it did not come");
 }
@@ -104,11 +88,8 @@ fn deletion_counts_once_and_operations_are_remembered_for_half_a_minute() {
         assert_eq!(ask(&mut bed, "a:7", "delete", 0), ["done", "0"]);
     }
     assert_eq!(ask(&mut bed, "a:8", "set", 1), ["done", "1"]);
-    assert_eq!(
-        ask(&mut bed, "a:7", "delete", 0),
-        ["done", "0"],
-        "a late copy"
-    );
+    let late = ask(&mut bed, "a:7", "delete", 0);
+    assert_eq!(late, ["done", "0"], "a late copy");
     assert_eq!(totals(&mut bed), ("1".into(), "0".into()));
     for n in 0..100 {
         bed.pass(SECOND);
@@ -143,11 +124,8 @@ fn expired_pool_takes_its_holds_along_and_changes_keep_its_ttl() {
         assert_eq!(acquire(&mut bed, 2, 2)[3], "40000");
         let call = change(bed.millis() + 5_000, "c:4", "set", 5, "1000");
         bed.ask(&call);
-        assert_eq!(
-            bed.ttl(&key("x")),
-            Some(40_000),
-            "not before its last lease"
-        );
+        let ttl = bed.ttl(&key("x"));
+        assert_eq!(ttl, Some(40_000), "not before its last lease");
         bed.pass(40 * SECOND);
         assert_eq!(acquire(&mut bed, 3, 2), ["unset"]);
         assert_eq!(bed.ttl(&part("x", "d")), None);

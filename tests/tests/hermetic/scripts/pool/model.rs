@@ -1,12 +1,6 @@
 //! What a pool is, written down once more: exact, with nothing put off.
 
-use std::collections::BTreeMap;
-
-use crate::scripts::{
-    calls::Ask,
-    queue::{Queue, client_of},
-    spent::Spent,
-};
+use crate::scripts::{prelude::*, spent::Spent};
 
 /// A hold.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,17 +1,11 @@
 //! Laws of a pool's waiters: who is notified, and when again.
 
-use std::{ops::RangeInclusive, time::Duration};
+use std::ops::RangeInclusive;
 
-use redlatch::runtime::Command;
-use redlatch_embedded::engine::Model;
 use redlatch_lua::POOL;
 
 use super::calls::{call, change, notified, release, set, wait, waiting};
-use crate::scripts::{
-    bed::{Bed, Call, key, part},
-    calls::{Ask, KIND, Of, list},
-    costs::{at_most, costs},
-};
+use crate::scripts::{calls::KIND, prelude::*};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -189,18 +183,11 @@ fn common_release_gives_to_as_many_as_fit_and_the_next_is_called() {
     let called = format!("{name} 3");
     assert_eq!(messages, [message(0), message(1), message(2), called]);
     let fields = bed.hash(&name);
-    assert_eq!(
-        (&*fields["c"], &*fields["h:a:4"]),
-        ("3", &*format!("{ends} 1 0 g"))
-    );
+    let (count, last) = (&*fields["c"], &*fields["h:a:4"]);
+    assert_eq!((count, last), ("3", &*format!("{ends} 1 0 g")));
     let left: Vec<_> = bed.sorted(&part("x", "q")).into_keys().collect();
-    assert_eq!(
-        left,
-        [
-            "PUBLISH w:a 3 1",
-            "PUBLISH w:a 5 1 g60000.70000.0000000000000005"
-        ]
-    );
+    let last = "PUBLISH w:a 5 1 g60000.70000.0000000000000005";
+    assert_eq!(left, ["PUBLISH w:a 3 1", last]);
 }
 
 #[test]
@@ -264,10 +251,8 @@ fn release_of_a_withdrawn_hold_finds_its_permits_back() {
     assert_eq!(bed.ask(&release("a:1"))[1..], ["already", "0"]);
     let left = bed.hash(&key("x"));
     assert_eq!(left["c"], "1");
-    assert!(
-        !left.contains_key("h:a:1"),
-        "its release removes the record"
-    );
+    let kept = left.contains_key("h:a:1");
+    assert!(!kept, "its release removes the record");
     assert_eq!(bed.ask(&first)[1], "void", "a late copy takes nothing");
     assert_eq!(bed.ask(&release("a:1"))[1..], ["gone", "0"]);
     // A confirmed hold has a guard.
@@ -362,10 +347,8 @@ fn permits_with_ids_are_served_together() {
     back.args[8] = ":1:0 :1:1 b:7 :1:0 :4:1".to_owned();
     let answer = bed.ask(&back);
     let verdicts: Vec<_> = answer[1..].iter().step_by(2).collect();
-    assert_eq!(
-        verdicts,
-        ["released", "released", "gone", "gone", "released"]
-    );
+    let right = ["released", "released", "gone", "gone", "released"];
+    assert_eq!(verdicts, right);
     assert!(answer[2..].iter().step_by(2).all(|left| left == "0"));
     assert_eq!(bed.hash(&key("x"))["c"], "2");
 }

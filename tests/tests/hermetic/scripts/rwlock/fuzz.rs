@@ -2,26 +2,15 @@
 //! replies that are lost, requests that are sent again, and copies that come late. After every
 //! script its reply and all data are what the model says.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::BTreeSet;
 
-use fastrand::Rng;
-use redlatch_embedded::engine::Model;
 use redlatch_lua::RWLOCK;
 
 use super::{
     model::{Rw, Waiting},
     told::{BROADCAST, Told},
 };
-use crate::scripts::{
-    bed::{Bed, Call, key, optional, part},
-    calls::{Ask, Of, RETENTION},
-    driver::{self, Event, Kind, Request, World, assert_noticed, worlds},
-    model::Granted,
-    queue::client_of,
-};
+use crate::scripts::{driver, model::Granted, prelude::*};
 
 // L23
 #[test]
@@ -205,10 +194,8 @@ impl World<ReadWrite> {
         let now = self.bed.millis();
         let verdict = self.verdict(attempt, waiting);
         let found = answer[1..].join(" ");
-        assert!(
-            found.starts_with(verdict),
-            "{found}: {verdict}, {waiting:?}"
-        );
+        let fits = found.starts_with(verdict);
+        assert!(fits, "{found}: {verdict}, {waiting:?}");
         if ask.register.is_some() && verdict != "late" {
             self.kind.told.asked(&ask.address);
         }

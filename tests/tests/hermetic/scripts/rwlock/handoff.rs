@@ -1,20 +1,13 @@
 //! Who is told when somebody goes, where it is not plain who may come: beside the dead, the forced,
 //! and upgrades. Each was found by the simulator or by the random interleavings.
 
-use std::time::Duration;
-
-use redlatch::runtime::{Command, Value};
-use redlatch_embedded::engine::Model;
+use redlatch::runtime::Value;
 
 use super::{
     laws::{attempt, read, release, write},
     told::BROADCAST,
 };
-use crate::scripts::{
-    bed::{Bed, CHANNELS, key, part},
-    calls::{Ask, Of},
-    costs::{at_most, costs, exhaust},
-};
+use crate::scripts::{bed::CHANNELS, prelude::*};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -138,15 +131,11 @@ fn lock_is_plain_again_once_nobody_can_wait_any_more() {
     let mut bed = Bed::new(Model::default());
     let token = write(&mut bed, "a:1", 1)[3].clone();
     assert_eq!(write(&mut bed, "b:1", 2)[1], "busy");
-    assert_eq!(
-        release(&mut bed, Of::Write, "a:1", 1, &token)[1],
-        "released"
-    );
+    let ended = release(&mut bed, Of::Write, "a:1", 1, &token);
+    assert_eq!(ended[1], "released");
     let token = write(&mut bed, "b:1", 2)[3].clone();
-    assert_eq!(
-        release(&mut bed, Of::Write, "b:1", 2, &token)[1],
-        "released"
-    );
+    let ended = release(&mut bed, Of::Write, "b:1", 2, &token);
+    assert_eq!(ended[1], "released");
     bed.pass(5_101 * MS);
     for (of, cost, n) in [(Of::Write, 4, 3), (Of::Read, 6, 4)] {
         let ask = attempt(&bed, of, "a:1", n).lease(1_000);

@@ -1,16 +1,8 @@
 //! Laws of the scripts, each from the state that is most likely to break it.
 
-use std::time::Duration;
-
-use redlatch::runtime::Command;
 use redlatch_core::family::{Key, Name, Prefix};
-use redlatch_embedded::engine::{Condition, Model};
 
-use crate::scripts::{
-    bed::{Bed, Call, key, part},
-    calls::{Ask, Of, list},
-    costs::{at_most, exhaust},
-};
+use crate::scripts::prelude::*;
 
 const MS: Duration = Duration::from_millis(1);
 

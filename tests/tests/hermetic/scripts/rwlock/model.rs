@@ -1,15 +1,12 @@
 //! What a read-write lock is, written down once more. Holds are remembered by the model itself; who
 //! waits is read from the server, and the model says what may be made of it.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use redlatch_embedded::engine::ServerTime;
+use std::collections::BTreeSet;
 
 use crate::scripts::{
-    bed::{Bed, key},
-    calls::{Ask, Of},
     model::{self, Granted, Lock},
-    queue::{Queue, timed},
+    prelude::*,
+    queue::timed,
 };
 
 /// A read hold.

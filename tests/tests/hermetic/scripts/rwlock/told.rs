@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::model::Waiting;
-use crate::scripts::bed::key;
+use crate::scripts::prelude::*;
 
 /// The channel of the message to all waiting readers of the lock `x`.
 pub(super) const BROADCAST: &str = "p:{t}x:b";

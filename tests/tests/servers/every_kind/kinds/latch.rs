@@ -2,21 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use redlatch::CountDownLatch;
-use redlatch_behaviours::prelude::*;
 use redlatch_lua::LATCH;
-use redlatch_tests::{
-    fixture::call,
-    hold::{Hold, ReleaseOutcome},
-    proxy::Pick,
-};
 
 use crate::every_kind::{
-    kind::{Kind, Object},
-    load::{Crew, Done, Load, Order},
-    scene::Pair,
+    load::{Crew, Done, Order},
+    prelude::*,
 };
 
 /// The latch.

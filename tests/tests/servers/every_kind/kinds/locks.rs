@@ -1,14 +1,9 @@
 //! Locks that one holds at a time: each is a lock with the call that looks at it.
 
-use async_trait::async_trait;
 use redlatch::compat;
-use redlatch_behaviours::prelude::*;
-use redlatch_tests::hold::{Hold, held};
+use redlatch_tests::hold::held;
 
-use crate::every_kind::{
-    kind::{Kind, Object},
-    load::Load,
-};
+use crate::every_kind::prelude::*;
 
 /// Makes a kind of each lock. What its look says is the number of guards and, where the server
 /// knows them, of waiters.

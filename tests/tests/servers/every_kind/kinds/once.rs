@@ -1,13 +1,8 @@
 //! Jobs that run once per slot. A hold is a run, whose work lasts until it is given back.
 
-use async_trait::async_trait;
-use redlatch_behaviours::prelude::*;
-use redlatch_tests::{hold::Hold, running::RunningJob};
+use redlatch_tests::running::RunningJob;
 
-use crate::every_kind::{
-    kind::{Kind, Object},
-    load::Load,
-};
+use crate::every_kind::prelude::*;
 
 /// Jobs that run once per slot.
 #[derive(Debug)]

@@ -1,14 +1,9 @@
 //! Pools of two permits: the semaphore, and the one whose permits have ids, which nobody renews.
 
-use async_trait::async_trait;
 use redlatch::PermitExpirableSemaphore;
-use redlatch_behaviours::prelude::*;
-use redlatch_tests::hold::{Hold, Ids, held};
+use redlatch_tests::hold::{Ids, held};
 
-use crate::every_kind::{
-    kind::{Kind, Object},
-    load::Load,
-};
+use crate::every_kind::prelude::*;
 
 /// The semaphore.
 #[derive(Debug)]

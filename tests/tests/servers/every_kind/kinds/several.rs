@@ -1,17 +1,11 @@
 //! Locks of several parts: the two sides of the read-write lock, a fair lock and a plain one held
 //! together, and the red-lock over the server that fails and two others.
 
-use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use redlatch::{FairLock, LockInfo, ReadWriteLock, RedGuard, RedLock};
-use redlatch_behaviours::prelude::*;
-use redlatch_tests::hold::{Hold, ReleaseOutcome, held, held_together};
+use redlatch_tests::hold::{held, held_together};
 
-use crate::every_kind::{
-    kind::{Kind, Object},
-    load::Load,
-    scene::Pair,
-};
+use crate::every_kind::prelude::*;
 
 /// One side of the read-write lock, which waits for the other one.
 #[derive(Debug)]

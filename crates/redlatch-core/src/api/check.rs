@@ -26,7 +26,7 @@ use crate::{
 /// Checks the server's version, role and eviction policy. Checks whether the user may run the
 /// commands of the scripts and subscribe to notifications.
 pub(super) async fn check(client: &Client, deadline: Moment) -> Result<(), Error> {
-    let _early = listen_early(client);
+    let early = listen_early(client);
     let servers = check_servers(client, deadline).await?;
     let mut keys = client.probe_keys(&servers);
     if keys.len() > 1 {
@@ -68,20 +68,28 @@ pub(super) async fn check(client: &Client, deadline: Moment) -> Result<(), Error
     let Some(key) = keys.first() else {
         return wakes.confirm(deadline).await;
     };
-    let broadcast = key.broadcast_channel();
+    let broadcast = match &early {
+        Some((broadcast, _)) => Arc::clone(broadcast),
+        None => key.broadcast_channel(),
+    };
     let broadcasts = client.net().hub.confirm(&broadcast, deadline);
     let (wakes, broadcasts) = join(wakes.confirm(deadline), broadcasts).await;
     wakes.and(broadcasts)
 }
 
-/// Begins to connect for messages. In a cluster the first master tried may be dead, and another one
-/// is tried after a third of the connect time-out. That must not add to the time of the checks.
-fn listen_early(client: &Client) -> Option<Listener> {
+/// Begins to connect for messages, and to subscribe to those channels of which the end of the check
+/// needs a confirmation. In a cluster the first master tried may be dead, and another one is tried
+/// after a third of the connect time-out. That must not add to the time of the checks. Returns the
+/// channel for broadcasts, and what keeps the subscriptions.
+fn listen_early(client: &Client) -> Option<(Arc<str>, [Listener; 2])> {
     let net = client.net();
     let notifies = client.0.strategy == WaitStrategy::Notify;
     let keys = client.probe_keys(&net.router.masters());
     let key = keys.first().filter(|_| notifies && keys.len() > 1)?;
-    Some(net.hub.listen(&key.broadcast_channel(), Arc::default()))
+    let broadcast = key.broadcast_channel();
+    let listen = |channel| net.hub.listen(channel, Arc::default());
+    let listeners = [&broadcast, &net.wakes.everywhere.channel].map(listen);
+    Some((broadcast, listeners))
 }
 
 /// Decides whether notifications use sharded channels: if all nodes accept `SPUBLISH` and one of

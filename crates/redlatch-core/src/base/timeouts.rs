@@ -157,8 +157,9 @@ pub(crate) const FAR_SERVER: Duration = Duration::from_millis(1);
 /// The longest lease of a hold that its holder has not confirmed. `core/give.lua` has the same.
 pub(crate) const UNCONFIRMED_LEASE: Duration = secs(5);
 
-/// A release grants no shorter lease ahead: it may end before the confirmation.
-pub(crate) const SHORTEST_GRANTED_AHEAD: Duration = secs(1);
+/// A release grants no shorter lease ahead. If the message is lost, the waiter asks 2.4 s later at
+/// most. A hold that had ended by then would have cost its place.
+pub(crate) const SHORTEST_GRANTED_AHEAD: Duration = secs(4);
 
 /// The time within which the holder confirms a hold that a release has granted.
 pub(crate) const CONFIRMATION: Duration = millis(500);

@@ -6,7 +6,7 @@ mod renewing;
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
     slice,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     thread,
     time::Duration,
 };
@@ -53,8 +53,9 @@ pub(crate) struct Hold {
     /// The [`caller`] that acquired it, which may have moved the guard since.
     pub(super) acquirer: u64,
     since: Moment,
-    /// `None` if the tracing subscriber ignores the span.
-    span: Option<Box<Span>>,
+    /// Empty if the tracing subscriber ignores the span, and at first: a subscriber may call back,
+    /// so no lock is held when the span begins.
+    span: OnceLock<Box<Span>>,
     inner: Mutex<Inner>,
 }
 
@@ -134,8 +135,8 @@ impl Hold {
         let serial = granted.grant.serial;
         let mut table = client.holds().table();
         let present = table.get(key, owner, side);
-        let (hold, older) = match present {
-            Some(hold) if hold.serial == serial && hold.is_live(now) => (hold, None),
+        let (hold, older, is_new) = match present {
+            Some(hold) if hold.serial == serial && hold.is_live(now) => (hold, None, false),
             older => {
                 let hold = Self::begin(granted, now);
                 // The reply that names an older hold may arrive last. The later hold keeps its
@@ -146,13 +147,16 @@ impl Hold {
                     }
                     table.insert(&hold);
                 }
-                (hold, older)
+                (hold, older, true)
             }
         };
         let before = hold.valid_until();
         hold.join(granted, now);
         // `lose` takes the table's lock, so unlock it first.
         drop(table);
+        if is_new {
+            hold.announce(now);
+        }
         if hold.valid_until() > before {
             hold.tell_deadline(now);
         }
@@ -179,16 +183,12 @@ impl Hold {
         let Asked { client, owner, .. } = granted.asked;
         let (sent, lasts) = granted.lasts;
         let local_lease = LocalLease::new(client.0.trust, sent, lasts);
-        let (primitive, token) = (granted.primitive.as_ref(), granted.grant.token);
-        observe::begun(primitive);
-        let remaining = local_lease.valid_until() - now;
-        let span = observe::hold_span(primitive, owner, &token, remaining);
         Arc::new(Self {
             id: client.0.numbers.draw(),
             client: Client::clone(client),
             primitive: Arc::clone(granted.primitive),
             owner: owner.clone(),
-            token,
+            token: granted.grant.token,
             serial: granted.grant.serial,
             attempt: granted.delivered.id.number(),
             acquirer: caller(),
@@ -196,7 +196,7 @@ impl Hold {
                 Ahead::No => sent,
                 Ahead::Yes => now,
             },
-            span: (!span.is_none()).then(|| Box::new(span)),
+            span: OnceLock::new(),
             inner: Mutex::new(Inner {
                 local_lease,
                 asked_until: sent + client.lease_on_server(lasts) + ServerClock::REACH,
@@ -208,6 +208,17 @@ impl Hold {
                 unconfirmed: granted.ahead == Ahead::Yes,
             }),
         })
+    }
+
+    /// Begins the span and the metrics of a new hold.
+    fn announce(&self, now: Moment) {
+        let primitive = self.primitive.as_ref();
+        observe::begun(primitive);
+        let remaining = self.valid_until() - now;
+        let span = observe::hold_span(primitive, &self.owner, &self.token, remaining);
+        if !span.is_none() {
+            let _ = self.span.set(Box::new(span));
+        }
     }
 
     fn join(self: &Arc<Self>, granted: &Granted<'_>, now: Moment) {
@@ -282,7 +293,7 @@ impl Hold {
         if last {
             observe::ended(
                 &self.labels(),
-                self.span.as_deref(),
+                self.span.get().map(|span| &**span),
                 now - self.since,
                 self.loss(),
             );

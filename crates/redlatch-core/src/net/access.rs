@@ -181,13 +181,14 @@ impl Access {
                 let why = why.to_string().replace(['\r', '\n'], " ");
                 let trouble = format!("the provider of the credentials has failed: {why}");
                 let trouble = Error::unavailable(trouble);
+                let mut is_news = false;
                 self.0.change(|present| {
-                    if present.trouble.is_none() {
-                        observe::provider_failed(&trouble);
-                    }
-                    present.trouble = Some(trouble);
+                    is_news = present.trouble.replace(trouble.clone()).is_none();
                     true
                 });
+                if is_news {
+                    observe::provider_failed(&trouble);
+                }
                 None
             }
         }

@@ -109,8 +109,13 @@ pub(super) async fn ask(
         let reply = session.reply(outcomes)?;
         let error = reply.as_ref().err();
         let class = error.map(|error| classify(&error.code, &error.message));
-        let Some(Class::Redirect(redirect)) = class else {
-            return session.value(reply);
+        let redirect = match (class, error) {
+            (Some(Class::Redirect(redirect)), _) => redirect,
+            (Some(Class::Retry(obstacle)), Some(error)) => {
+                router.doubted(&session, obstacle, error);
+                return session.value(reply);
+            }
+            _ => return session.value(reply),
         };
         let Some(address) = router.redirected(&session, &redirect) else {
             return session.value(reply);

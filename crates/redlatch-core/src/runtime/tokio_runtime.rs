@@ -21,6 +21,9 @@ use crate::protocol::time::Moment;
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
 
 /// Clock, timers, tasks and randomness: all external services of redlatch except connections.
+///
+/// Wakers are called, and tasks spawned, under locks of redlatch. So neither may poll a future of
+/// redlatch at once.
 pub trait Runtime: Send + Sync + fmt::Debug + 'static {
     /// Returns the time of the clock. The clock never goes back.
     fn now(&self) -> Moment;

@@ -51,11 +51,11 @@ async fn waiter_without_an_order_is_called() {
         let (fair, write) = (clients[1].fair_lock("x"), clients[1].read_write_lock("x"));
         let semaphore = clients[1].semaphore("x");
         let acquire = match (kind, variant) {
-            (Kind::Fair, 0) => acquiring(fair.lock().lease(900 * MS)),
+            (Kind::Fair, 0) => acquiring(fair.lock().lease(3_900 * MS)),
             (Kind::Fair, 1) => acquiring(fair.lock().strategy(POLL)),
             (Kind::Fair, _) => acquiring(fair.lock().whole_lease()),
             (Kind::Semaphore, _) => acquiring(semaphore.acquire().whole_lease()),
-            (_, 0) => acquiring(write.write().lease(900 * MS)),
+            (_, 0) => acquiring(write.write().lease(3_900 * MS)),
             _ => acquiring(write.write().strategy(POLL)),
         };
         let waiting = queues(&backend, acquire).await;

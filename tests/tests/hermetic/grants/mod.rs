@@ -12,7 +12,11 @@ use std::{
     pin::{Pin, pin},
 };
 
-use futures_util::{FutureExt, future::BoxFuture, poll};
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, Either, select},
+    poll,
+};
 use redlatch::runtime::Command;
 use redlatch_lua::{FAIR, POOL, RWLOCK};
 use tokio::task::JoinError;
@@ -55,6 +59,15 @@ impl Kind {
             Self::Fair => acquiring(client.fair_lock("x").lock()),
             Self::Write => acquiring(client.read_write_lock("x").write()),
             Self::Semaphore => acquiring(client.semaphore("x").acquire()),
+        }
+    }
+
+    /// Acquires for a lease that is not renewed.
+    fn acquire_for(self, client: &Client, lease: Duration) -> Acquiring {
+        match self {
+            Self::Fair => acquiring(client.fair_lock("x").lock().lease(lease)),
+            Self::Write => acquiring(client.read_write_lock("x").write().lease(lease)),
+            Self::Semaphore => acquiring(client.semaphore("x").acquire().lease(lease)),
         }
     }
 

@@ -227,6 +227,26 @@ async fn lost_message_costs_a_re_check_and_no_turn() {
     }
 }
 
+/// A grant that its waiter does not hear of lasts until the waiter asks, or is none.
+#[tokio::test(start_paused = true)]
+async fn lost_message_costs_no_place_whatever_the_lease() {
+    for kind in KINDS {
+        for lease in [1_000, 1_500, 2_500, 3_900, 4_000] {
+            let (backend, clients, guard) = held::<3>(kind).await;
+            let acquiring = kind.acquire_for(&clients[1], lease * MS);
+            let first = queues(&backend, acquiring).await;
+            let second = queued(&backend, &clients[2], kind).await;
+            backend.embedded_server().drop_messages(1);
+            guard.release().await.unwrap();
+            let guard = match select(first, second).await {
+                Either::Left((guard, _)) => guard.unwrap(),
+                Either::Right(_) => panic!("{kind:?} {lease}: a later waiter was served"),
+            };
+            guard.release().await.unwrap();
+        }
+    }
+}
+
 /// The server stops right after it has granted, or no longer answers. The holder knows of the loss
 /// before the grant lapses.
 #[tokio::test(start_paused = true)]

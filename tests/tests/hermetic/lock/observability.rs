@@ -1,6 +1,6 @@
 //! What the lock tells about itself: metrics by kind and class, spans and events by name.
 
-use std::{collections::BTreeMap, io};
+use std::{collections::BTreeMap, io, sync::mpsc, thread};
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use tracing::{Dispatch, Level, subscriber::DefaultGuard};
@@ -216,6 +216,40 @@ impl io::Write for Log {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// A subscriber of `tracing` that asks the client does so under no lock of the client. Otherwise the
+/// thread would wait for itself.
+#[test]
+fn subscriber_may_ask_the_client() {
+    let (done, is_done) = mpsc::channel();
+    thread::spawn(move || {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let (backend, [client]) = embedded().await;
+            let asked = client.clone();
+            let subscriber = tracing_subscriber::fmt()
+                .with_max_level(Level::TRACE)
+                .with_span_events(FmtSpan::FULL)
+                .with_writer(move || {
+                    asked.tables();
+                    io::sink()
+                });
+            let _listening = tracing::subscriber::set_default(subscriber.finish());
+            let lost = client.lock("x").lock().lease(50 * MS).await.unwrap();
+            let waiter = tokio::spawn(client.lock("x").lock().into_future());
+            lost.lost().await;
+            backend.pass(SECOND).await;
+            let guard = waiter.await.unwrap().unwrap();
+            assert!(client.lock("x").force_release().await.unwrap());
+            guard.release().await.unwrap();
+        });
+        done.send(()).unwrap();
+    });
+    is_done
+        .recv_timeout(30 * SECOND)
+        .expect("the subscriber returns");
 }
 
 #[tokio::test(start_paused = true)]

@@ -161,7 +161,9 @@ impl Fence {
         self
     }
 
-    /// Sets the key to `value`, as `SET` does, and removes its TTL. Costs one command.
+    /// Sets the key to `value`, as `SET` does, and removes its TTL. Costs one command. The transfer
+    /// of `value` must take less than 1 s. A connection that is still sending after 2 s ends, as if
+    /// the server had not answered.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -11,7 +11,8 @@ fn page_of_the_builder_has_every_option() {
         .filter_map(|line| line.trim().strip_prefix("pub "))
         .filter_map(|line| line.trim_start_matches("const ").strip_prefix("fn "))
         .filter_map(|line| {
-            let by_value = line.split_once("(mut self").or(line.split_once("(self, "));
+            let by_value = line.split_once("(mut self");
+            let by_value = by_value.or_else(|| line.split_once("(self, "));
             by_value.map(|(name, _)| name)
         })
         .filter_map(|name| name.split('<').next())

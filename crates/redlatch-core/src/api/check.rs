@@ -77,10 +77,10 @@ pub(super) async fn check(client: &Client, deadline: Moment) -> Result<(), Error
     wakes.and(broadcasts)
 }
 
-/// Begins to connect for messages, and to subscribe to those channels of which the end of the check
-/// needs a confirmation. In a cluster the first master tried may be dead, and another one is tried
-/// after a third of the connect time-out. That must not add to the time of the checks. Returns the
-/// channel for broadcasts, and what keeps the subscriptions.
+/// Begins to connect for messages, and to subscribe to the channels that the end of the check
+/// confirms if messages do not go by shard. In a cluster the first master tried may be dead, and
+/// another one is tried after a third of the connect time-out. That must not add to the time of the
+/// checks. Returns the channel for broadcasts, and what keeps the subscriptions.
 fn listen_early(client: &Client) -> Option<(Arc<str>, [Listener; 2])> {
     let net = client.net();
     let notifies = client.0.strategy == WaitStrategy::Notify;

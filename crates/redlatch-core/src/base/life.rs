@@ -7,13 +7,15 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     pin::Pin,
     process,
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, atomic::Ordering},
     task::{Context, Poll},
 };
 
+use tokio::sync::{Notify, watch};
+
 use crate::{
     Error, ErrorKind,
-    base::{observe, owner::Numbers, sync::Watch},
+    base::{observe, owner::Numbers, sync::AtomicUsize},
     runtime::{BoxFuture, Runtime},
 };
 
@@ -25,11 +27,13 @@ pub(crate) struct Life {
     numbers: Arc<Numbers>,
     end: OnceLock<End>,
     /// True when all background work has to end.
-    shutdown: Watch<bool>,
+    shutdown: watch::Sender<bool>,
     /// Closes the client if its runtime ends or one of its tasks panics.
     on_end: OnceLock<OnEnd>,
     /// Background tasks that have not ended.
-    tasks: Watch<usize>,
+    tasks: AtomicUsize,
+    /// Notified when the last background task has ended.
+    idle: Notify,
 }
 
 type OnEnd = Box<dyn Fn(&End) + Send + Sync>;
@@ -50,9 +54,10 @@ impl Life {
             process: process::id(),
             numbers,
             end: OnceLock::new(),
-            shutdown: Watch::new(false),
+            shutdown: watch::Sender::new(false),
             on_end: OnceLock::new(),
-            tasks: Watch::new(0),
+            tasks: AtomicUsize::new(0),
+            idle: Notify::new(),
         })
     }
 
@@ -72,7 +77,7 @@ impl Life {
         name: &'static str,
         future: impl Future<Output = ()> + Send + 'static,
     ) {
-        *self.tasks.lock() += 1;
+        self.tasks.fetch_add(1, Ordering::Relaxed);
         let task = Task {
             name,
             life: Arc::clone(self),
@@ -83,22 +88,31 @@ impl Life {
 
     /// Returns when no background task is left.
     pub(crate) async fn idle(&self) {
-        self.tasks.when(|&tasks| tasks == 0).await;
+        loop {
+            let mut idle = std::pin::pin!(self.idle.notified());
+            idle.as_mut().enable();
+            if self.tasks.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            idle.await;
+        }
     }
 
     /// Resolves when all background work has to end.
     pub(crate) async fn stopped(&self) {
-        self.shutdown.when(|&ended| ended).await;
+        let mut shutdown = self.shutdown.subscribe();
+        // The sender lives as long as `self`.
+        let _ = shutdown.wait_for(|&ended| ended).await;
     }
 
     /// Stops all background work.
     pub(crate) fn stop(&self) {
-        self.shutdown.set(true);
+        self.shutdown.send_replace(true);
     }
 
     /// Tells whether all background work has to end.
     pub(crate) fn is_stopped(&self) -> bool {
-        *self.shutdown.lock()
+        *self.shutdown.borrow()
     }
 
     /// Fails if the client's runtime has ended or one of its tasks has panicked.
@@ -207,6 +221,13 @@ struct Task {
     future: Option<BoxFuture<()>>,
 }
 
+impl Task {
+    fn panicked(&self, panic: &(dyn Any + Send)) {
+        observe::panicked(self.name, message(panic));
+        self.life.end(End::Panic(self.name));
+    }
+}
+
 impl Future for Task {
     type Output = ();
 
@@ -223,8 +244,7 @@ impl Future for Task {
                 // Dropping may panic, too. That must not end the client twice.
                 let future = self.future.take();
                 let _ = catch_unwind(AssertUnwindSafe(|| drop(future)));
-                observe::panicked(self.name, message(&*panic));
-                self.life.end(End::Panic(self.name));
+                self.panicked(&*panic);
                 // The runtime reports panics in its own way.
                 resume_unwind(panic);
             }
@@ -241,10 +261,9 @@ impl Drop for Task {
             self.life.end(End::Runtime);
         }
         self.future = None;
-        self.life.tasks.change(|tasks| {
-            *tasks -= 1;
-            *tasks == 0
-        });
+        if self.life.tasks.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.life.idle.notify_waiters();
+        }
     }
 }
 

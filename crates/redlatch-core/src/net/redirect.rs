@@ -112,7 +112,10 @@ pub(super) async fn ask(
         let redirect = match (class, error) {
             (Some(Class::Redirect(redirect)), _) => redirect,
             (Some(Class::Retry(obstacle)), Some(error)) => {
-                router.doubted(&session, obstacle, error);
+                // A client may look at a replica, and then only its own record is refused.
+                if obstacle != Obstacle::ReadOnly {
+                    router.doubted(&session, obstacle, error);
+                }
                 return session.value(reply);
             }
             _ => return session.value(reply),

@@ -218,8 +218,8 @@ impl io::Write for Log {
     }
 }
 
-/// A subscriber of `tracing` that asks the client does so under no lock of the client. Otherwise the
-/// thread would wait for itself.
+/// A subscriber of `tracing` that asks the client does so under no lock of the client. Otherwise
+/// the thread would wait for itself.
 #[test]
 fn subscriber_may_ask_the_client() {
     let (done, is_done) = mpsc::channel();

@@ -6,7 +6,7 @@ mod renewing;
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
     slice,
-    sync::{Arc, OnceLock},
+    sync::Arc,
     thread,
     time::Duration,
 };
@@ -53,14 +53,13 @@ pub(crate) struct Hold {
     /// The [`caller`] that acquired it, which may have moved the guard since.
     pub(super) acquirer: u64,
     since: Moment,
-    /// Empty if the tracing subscriber ignores the span, and at first: a subscriber may call back,
-    /// so no lock is held when the span begins.
-    span: OnceLock<Box<Span>>,
     inner: Mutex<Inner>,
 }
 
 #[derive(Debug)]
 struct Inner {
+    /// `None` if the tracing subscriber ignores the span, and before `Hold::announce`.
+    span: Option<Box<Span>>,
     local_lease: LocalLease,
     /// The latest time at which the lease ends on the server, if all renewal requests have run.
     asked_until: Moment,
@@ -196,8 +195,8 @@ impl Hold {
                 Ahead::No => sent,
                 Ahead::Yes => now,
             },
-            span: OnceLock::new(),
             inner: Mutex::new(Inner {
+                span: None,
                 local_lease,
                 asked_until: sent + client.lease_on_server(lasts) + ServerClock::REACH,
                 shares: Shares::new(),
@@ -217,8 +216,13 @@ impl Hold {
         let remaining = self.valid_until() - now;
         let span = observe::hold_span(primitive, &self.owner, &self.token, remaining);
         if !span.is_none() {
-            let _ = self.span.set(Box::new(span));
+            self.inner().span = Some(Box::new(span));
         }
+    }
+
+    /// Returns the span. No lock is held while the span is used, since a subscriber may call back.
+    fn span(&self) -> Option<Span> {
+        self.inner().span.as_deref().cloned()
     }
 
     fn join(self: &Arc<Self>, granted: &Granted<'_>, now: Moment) {
@@ -293,7 +297,7 @@ impl Hold {
         if last {
             observe::ended(
                 &self.labels(),
-                self.span.get().map(|span| &**span),
+                self.span().as_ref(),
                 now - self.since,
                 self.loss(),
             );

@@ -81,8 +81,8 @@ impl Hold {
 
     /// Tells the deadline in the span of the hold.
     pub(super) fn tell_deadline(&self, now: Moment) {
-        if let Some(span) = self.span.get() {
-            observe::hold_renewed(span, self.valid_until() - now);
+        if let Some(span) = self.span() {
+            observe::hold_renewed(&span, self.valid_until() - now);
         }
     }
 

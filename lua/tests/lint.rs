@@ -122,10 +122,8 @@ fn linter() -> Checker<serde_json::Value> {
 fn lint_all() -> Vec<(&'static Source, Vec<Finding>)> {
     let lint_some = |some: &[&'static Source]| {
         let linter = linter();
-        let linted = some
-            .iter()
-            .map(|&source| (source, lint(&linter, source.text)));
-        linted.collect::<Vec<_>>()
+        let lint_one = |&source: &&'static Source| (source, lint(&linter, source.text));
+        some.iter().map(lint_one).collect::<Vec<_>>()
     };
     let all: Vec<_> = redlatch_lua::all().collect();
     let (one, other) = all.split_at(all.len() / 2);

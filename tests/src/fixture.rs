@@ -82,10 +82,8 @@ pub fn waiting(lock: Lock) -> tokio::task::JoinHandle<LockGuard> {
 /// Waits until the clients' tables are empty, then checks that the server holds only counters.
 pub async fn assert_nothing_left(backend: &Backend, clients: &[&Client]) {
     for client in clients {
-        wait_for("the client's tables to be empty", async || {
-            client.tables() == redlatch::Tables::default()
-        })
-        .await;
+        let empty = async || client.tables() == redlatch::Tables::default();
+        wait_for("the client's tables to be empty", empty).await;
     }
     backend.assert_only_counters_left();
 }

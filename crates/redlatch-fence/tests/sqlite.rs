@@ -42,10 +42,8 @@ fn row(database: &Connection, statement: &str, id: &str, value: &str, by: u64) -
 
 fn value(database: &Connection, id: &str) -> Option<String> {
     let read = "SELECT value FROM redlatch_rows WHERE id = ?1";
-    database
-        .query_row(read, [id], |row| row.get(0))
-        .optional()
-        .unwrap()
+    let value = database.query_row(read, [id], |row| row.get(0));
+    value.optional().unwrap()
 }
 
 #[test]
@@ -54,10 +52,8 @@ fn update_tells_written_fenced_absent_and_unchanged() {
     let update = |value: &str, by| row(&database, sqlite::UPDATE_ROW, "x", value, by);
     assert_eq!(update("a", 5), RowWrite::Absent);
     assert_eq!(value(&database, "x"), None);
-    assert_eq!(
-        row(&database, sqlite::UPSERT_ROW, "x", "a", 5),
-        RowWrite::Written
-    );
+    let upserted = row(&database, sqlite::UPSERT_ROW, "x", "a", 5);
+    assert_eq!(upserted, RowWrite::Written);
     assert_eq!(update("b", 5), RowWrite::Written, "the same holder");
     assert_eq!(update("b", 5), RowWrite::Written, "unchanged");
     assert_eq!(update("c", 4), fenced(5));
@@ -117,9 +113,8 @@ fn late_transactions_are_refused_under_load() {
     };
     let first = open();
     first.execute_batch(sqlite::CREATE_MARKS).unwrap();
-    first
-        .execute_batch("CREATE TABLE log (at INTEGER PRIMARY KEY, token INTEGER NOT NULL)")
-        .unwrap();
+    let create = "CREATE TABLE log (at INTEGER PRIMARY KEY, token INTEGER NOT NULL)";
+    first.execute_batch(create).unwrap();
     thread::scope(|scope| {
         for writer in 0..4_u64 {
             let open = &open;

@@ -241,10 +241,8 @@ async fn the_last_handle_ends_the_proxy() {
     assert!(client.ask("a").await.is_ok());
     drop(clone);
     assert!(client.reply().await.is_err());
-    wait_for("the port to close", async || {
-        TcpStream::connect(address).await.is_err()
-    })
-    .await;
+    let closed = async || TcpStream::connect(address).await.is_err();
+    wait_for("the port to close", closed).await;
 }
 
 async fn rig() -> (Toy, Proxy, Client) {

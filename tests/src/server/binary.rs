@@ -129,10 +129,8 @@ fn find() -> Result<Vec<ServerBinary>, String> {
     }
     if found.is_empty() {
         let path = on_path(&env::var_os("PATH").unwrap_or_default());
-        found.extend(
-            path.into_iter()
-                .filter_map(|path| ServerBinary::inspect(path).ok()),
-        );
+        let inspected = path.into_iter().map(ServerBinary::inspect);
+        found.extend(inspected.filter_map(Result::ok));
     }
     (!found.is_empty())
         .then_some(found)

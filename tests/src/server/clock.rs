@@ -26,9 +26,8 @@ impl Server {
     #[track_caller]
     pub fn set_clock(&self, ahead: i64) {
         self.write_clock(ahead);
-        eventually_blocking("the clock to be set", GENEROUS, || {
-            self.shows(ahead).then_some(())
-        });
+        let shown = || self.shows(ahead).then_some(());
+        eventually_blocking("the clock to be set", GENEROUS, shown);
     }
 
     /// Returns the time of the server's clock, in ms since 1970.

@@ -136,9 +136,8 @@ impl Cluster {
     #[track_caller]
     pub fn fail_over_to(&self, replica: &Server) {
         replica.command(&["CLUSTER", "FAILOVER"]).unwrap();
-        eventually_blocking("the replica to be master", GENEROUS, || {
-            is_master(replica).then_some(())
-        });
+        let promoted = || is_master(replica).then_some(());
+        eventually_blocking("the replica to be master", GENEROUS, promoted);
     }
 
     /// Waits until one of `replicas` has become a master, and returns it.

@@ -52,9 +52,8 @@ async fn a_master_that_comes_back_is_asked_while_no_sentinel_answers() {
 #[tokio::test(start_paused = true)]
 async fn one_silent_sentinel_of_three_does_not_delay_a_new_connection() {
     let group = Group::new();
-    let client = group
-        .client_of(["redis://sentinel:1", "redis://sentinel:2", SILENT])
-        .await;
+    let sentinels = ["redis://sentinel:1", "redis://sentinel:2", SILENT];
+    let client = group.client_of(sentinels).await;
     let cut = Instant::now();
     group.servers[0].embedded_server().cut_connections();
     let guard = client.lock("x").lock().await.unwrap();

@@ -134,18 +134,16 @@ fn uses_after_fork(url: &str) {
     let runtime = runtime();
     let client = runtime.block_on(Client::connect(url)).unwrap();
     let hold = |name: &str| {
-        runtime
-            .block_on(client.lock(name).lock().into_future())
-            .unwrap()
+        let lock = client.lock(name);
+        runtime.block_on(lock.lock().into_future()).unwrap()
     };
     let (held, dropped, released) = (hold("held"), hold("dropped"), hold("released"));
     let semaphore = client.semaphore("permits").permits_if_unset(2);
     let permit = || runtime.block_on(semaphore.acquire().into_future()).unwrap();
     let (returned, forgotten) = (permit(), permit());
     let holds = client.tables().holds;
-    let limiter = client
-        .rate_limiter("passes")
-        .rate(1, Duration::from_secs(3600));
+    let limiter = client.rate_limiter("passes");
+    let limiter = limiter.rate(1, Duration::from_secs(3600));
     let pass = runtime.block_on(limiter.acquire(1)).unwrap();
     let lock = client.lock("held");
     let mut waiting = Box::pin(lock.lock().into_future());
@@ -275,10 +273,8 @@ fn pause(what: &str) {
 }
 
 fn one_holds(said: &[String], processes: usize) {
-    let ids: BTreeSet<_> = said
-        .iter()
-        .filter_map(|line| line.split(' ').next())
-        .collect();
+    let ids = said.iter().filter_map(|line| line.split(' ').next());
+    let ids: BTreeSet<_> = ids.collect();
     let holders = said.iter().filter(|line| line.ends_with(" true")).count();
     let counts = (said.len(), ids.len(), holders);
     assert_eq!(counts, (processes, processes, 1), "{said:?}");
@@ -312,12 +308,9 @@ impl Served {
     }
 
     fn process(&self, role: &str) -> Child {
+        let test = "identity::run_a_role_in_another_process";
         Command::new(env::current_exe().unwrap())
-            .args([
-                "--exact",
-                "identity::run_a_role_in_another_process",
-                "--nocapture",
-            ])
+            .args(["--exact", test, "--nocapture"])
             .env(ROLE, role)
             .env(SERVER, self.listening.url())
             .stdin(Stdio::piped())

@@ -48,10 +48,8 @@ async fn stopped_listener_accepts_no_connection() {
     let client = Client::connect(&url).await.unwrap();
     let guard = client.lock("a").lock().await.unwrap();
     drop(listening);
-    eventually("the connections to end", GENEROUS, async || {
-        server.connection_count() == 0
-    })
-    .await;
+    let ended = async || server.connection_count() == 0;
+    eventually("the connections to end", GENEROUS, ended).await;
     let impatient = Client::builder(&url).connect_timeout(Duration::from_millis(200));
     let refused = impatient.connect().await.unwrap_err();
     assert!(refused.is_transient(), "{refused:?}");

@@ -82,10 +82,8 @@ async fn clock_set_back_prolongs_the_hold_of_a_dead_client(binary: ServerBinary)
     assert!(!for_dead.is_finished());
     // The server says that it is no use to look for two minutes. They look all the same.
     let asked = backend.script_calls();
-    wait_for("the waiters to look", async || {
-        backend.script_calls() >= asked + 4
-    })
-    .await;
+    let looked = async || backend.script_calls() >= asked + 4;
+    wait_for("the waiters to look", looked).await;
     assert!(!for_dead.is_finished());
     // Renewals of the living go on, and its release wakes its waiter as ever.
     lives.extend(3 * SECOND).await.unwrap();

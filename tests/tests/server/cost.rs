@@ -17,10 +17,8 @@ async fn an_uncontended_lock_costs_two_commands(binary: ServerBinary) {
     let builder = Client::builder(&proxy.url()).transport(messages);
     let client = builder.connect().await.unwrap();
     // The check at the beginning has ended when it listens no longer.
-    wait_for("the check to be over", async || {
-        server.commandstats().contains_key("unsubscribe")
-    })
-    .await;
+    let over = async || server.commandstats().contains_key("unsubscribe");
+    wait_for("the check to be over", over).await;
     let lock = client.lock("x");
     for _ in 0..3 {
         server.reset_stats();

@@ -39,10 +39,8 @@ async fn contended(
     let waiting = (way.lock)(b, way.kind);
     let waiter = tokio::spawn(async move { waiting.await.map(drop) });
     let queue = key(way, "q");
-    wait_for("the waiter to queue", async || {
-        server.command(&["ZCARD", &queue]).int() == 1
-    })
-    .await;
+    let queues = async || server.command(&["ZCARD", &queue]).int() == 1;
+    wait_for("the waiter to queue", queues).await;
     (held, waiter)
 }
 

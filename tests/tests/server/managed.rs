@@ -62,18 +62,15 @@ async fn requests_stay_below_the_limit_of_arguments(binary: ServerBinary) {
     let client = Client::connect(&proxy.url()).await.unwrap();
     let names: Vec<_> = (0..300).map(|n| format!("n{n}")).collect();
     let locks: Vec<_> = names.iter().map(|name| client.lock(name)).collect();
-    let together: Vec<_> = locks[..90]
-        .iter()
-        .map(|lock| lock as &dyn Lockable)
-        .collect();
+    let together = locks[..90].iter().map(|lock| lock as &dyn Lockable);
+    let together: Vec<_> = together.collect();
     let together = client.multi_lock(&together);
     together.lock().await.unwrap().release().await.unwrap();
     let guards = locks.iter().map(|lock| lock.lock().renewed_lease(SECOND));
     let guards = try_join_all(guards.map(IntoFuture::into_future)).await;
     let guards = guards.unwrap();
-    let permits = client
-        .permit_expirable_semaphore("p")
-        .permits_if_unset(1_000);
+    let permits = client.permit_expirable_semaphore("p");
+    let permits = permits.permits_if_unset(1_000);
     let ids = permits.acquire_many(1_000).await.unwrap();
     for id in &ids[..10] {
         permits.release(id).await.unwrap();
@@ -155,10 +152,8 @@ async fn closed_connections_and_spent_tokens_cost_no_hold(binary: ServerBinary) 
     .await;
     guard.check().unwrap();
     client.set_credentials(Some("app"), Some("last"));
-    wait_for("the last token to be used", async || {
-        client.lock("y").try_lock().await.is_ok()
-    })
-    .await;
+    let used = async || client.lock("y").try_lock().await.is_ok();
+    wait_for("the last token to be used", used).await;
     assert_eq!(guard.state(), HoldState::Held);
     assert_eq!(guard.release().await.unwrap(), Released::Free);
     assert_nothing_left(&backend, &[&client]).await;
@@ -172,16 +167,12 @@ async fn name_that_moves_is_followed(binary: ServerBinary) {
     let client = builder.connect().await.unwrap();
     let held = client.lock("held").lock().await.unwrap();
     let waiter = waiting(client.lock("held"));
-    wait_for("the hold to be replicated", async || {
-        servers.servers()[1].keys().contains(&key("held"))
-    })
-    .await;
+    let replicated = async || servers.servers()[1].keys().contains(&key("held"));
+    wait_for("the hold to be replicated", replicated).await;
     servers.promote(1);
     let (taken, connections) = (waiting(client.lock("free")), proxy.connections());
-    wait_for("new connections", async || {
-        proxy.connections() > connections + 2
-    })
-    .await;
+    let dialled = async || proxy.connections() > connections + 2;
+    wait_for("new connections", dialled).await;
     assert!(!taken.is_finished());
     proxy.lead_to(servers.servers()[1].address());
     let taken = taken.await.unwrap();

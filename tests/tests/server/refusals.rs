@@ -38,10 +38,8 @@ async fn a_server_short_of_replicas_refuses_in_time(binary: ServerBinary) {
     let refused = released.release().await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::NotEnoughReplicas);
     drop(dropped);
-    wait_for("the hold to be in doubt", async || {
-        short.state() == HoldState::Unknown
-    })
-    .await;
+    let in_doubt = async || short.state() == HoldState::Unknown;
+    wait_for("the hold to be in doubt", in_doubt).await;
     assert_eq!(short.lost().await, LossCause::Unreachable);
     assert!(before.elapsed() < 3 * SECOND + 10 * SECOND);
     let pending = client.tables().pending_releases;
@@ -97,9 +95,8 @@ async fn loading_server_is_retried_with_pauses(binary: ServerBinary) {
         },
         |server| {
             // Two seconds, more where the machine's timers are coarse.
-            eventually_blocking("the data to be loaded", GENEROUS, || {
-                server.command(&["DBSIZE"]).error().is_none().then_some(())
-            });
+            let loaded = || server.command(&["DBSIZE"]).error().is_none().then_some(());
+            eventually_blocking("the data to be loaded", GENEROUS, loaded);
             let sweep = "for i = 0, 1999 do redis.call('DEL', 'filler:' .. i) end";
             server.command(&["EVAL", sweep, "0"]).unwrap();
         },

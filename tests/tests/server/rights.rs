@@ -32,10 +32,8 @@ pub(crate) fn server_with(binary: &ServerBinary, rights: &str) -> Backend {
 }
 
 pub(crate) fn as_app(backend: &Backend) -> ClientBuilder {
-    Client::builder(&format!(
-        "redis://app:secret@{}",
-        backend.server().address()
-    ))
+    let address = backend.server().address();
+    Client::builder(&format!("redis://app:secret@{address}"))
 }
 
 async fn missing_rights_are_reported_when_connecting(binary: ServerBinary) {
@@ -61,10 +59,8 @@ async fn missing_rights_are_reported_when_connecting(binary: ServerBinary) {
             assert!(said, "{error}");
             backend.server().script_flush();
         }
-        wait_for("the probe to expire", async || {
-            backend.server().keys().is_empty()
-        })
-        .await;
+        let expired = async || backend.server().keys().is_empty();
+        wait_for("the probe to expire", expired).await;
         assert_untouched(backend.server()).await;
         admin(&minimal());
     }

@@ -156,10 +156,8 @@ async fn hand_over_on_every_node(cluster: &Cluster, a: &Client, b: &Client) -> V
 }
 
 async fn await_connection(client: &Client) {
-    wait_for("the client to connect", async || {
-        client.ping().await.is_ok()
-    })
-    .await;
+    let connected = async || client.ping().await.is_ok();
+    wait_for("the client to connect", connected).await;
 }
 
 fn certificates() -> (PathBuf, Certificates) {

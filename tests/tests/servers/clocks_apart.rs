@@ -73,10 +73,8 @@ async fn clients(url: &str) -> (Client, Client) {
     let connect = || Client::connect(url);
     let clients = (connect().await.unwrap(), connect().await.unwrap());
     for client in [&clients.0, &clients.1] {
-        wait_for("the clocks to be compared", async || {
-            client.server_clock_difference() > SECOND * 7
-        })
-        .await;
+        let compared = async || client.server_clock_difference() > SECOND * 7;
+        wait_for("the clocks to be compared", compared).await;
     }
     clients
 }

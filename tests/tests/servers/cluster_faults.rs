@@ -93,10 +93,8 @@ async fn only_names_of_the_stopped_shard_are_refused(binary: ServerBinary) {
     }
     client.ping().await.unwrap();
     stopped.cont();
-    wait_for("the shard", async || {
-        client.lock(there[0]).try_lock().await.is_ok()
-    })
-    .await;
+    let served = async || client.lock(there[0]).try_lock().await.is_ok();
+    wait_for("the shard", served).await;
 }
 
 async fn notifications_arrive_over_another_node_when_one_dies(binary: ServerBinary) {
@@ -119,14 +117,10 @@ async fn notifications_arrive_over_another_node_when_one_dies(binary: ServerBina
     let replicas = cluster.replicas_of(subscribed);
     subscribed.kill();
     cluster.await_successor(&replicas);
-    wait_for("others to know of it", async || {
-        cluster.owner(&key(&name)).port() != subscribed.port()
-    })
-    .await;
-    wait_for("another node to be listened to", async || {
-        cluster.nodes().iter().any(&hears)
-    })
-    .await;
+    let known = async || cluster.owner(&key(&name)).port() != subscribed.port();
+    wait_for("others to know of it", known).await;
+    let heard = async || cluster.nodes().iter().any(&hears);
+    wait_for("another node to be listened to", heard).await;
     let (guard, waiter) = contended(&cluster, [&client, &other], &name).await;
     hand_over(guard, waiter).await;
     assert_all_empty([&client, &other]).await;

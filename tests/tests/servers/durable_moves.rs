@@ -86,10 +86,8 @@ async fn a_slot_on_the_move_is_confirmed_by_replicas_of_its_next_master(binary: 
     // Longer than its lease, so that it was renewed and that was confirmed.
     sleep(14 * SECOND).await;
     renewed.check().unwrap();
-    wait_for("a renewal to be confirmed", async || {
-        renewed.state() == HoldState::Held
-    })
-    .await;
+    let confirmed = async || renewed.state() == HoldState::Held;
+    wait_for("a renewal to be confirmed", confirmed).await;
     replica.stop();
     assert_short(fixed.extend(600 * SECOND).await);
     assert!(fixed.remaining() < 301 * SECOND, "{fixed:?}");

@@ -214,10 +214,8 @@ async fn atomic_slot_migration_loses_no_hold(binary: ServerBinary) {
     let load = Load::start(&backend, source).await;
     let began = Instant::now();
     migrate(source, target).unwrap();
-    wait_for("the slot to have moved", async || {
-        cluster.owner("{s}").port() == target.port()
-    })
-    .await;
+    let moved = async || cluster.owner("{s}").port() == target.port();
+    wait_for("the slot to have moved", moved).await;
     let (keys, took) = (many(), began.elapsed());
     println!("{binary}: {keys} keys moved as a whole in {took:?}");
     load.end(&binary).await;
@@ -225,10 +223,8 @@ async fn atomic_slot_migration_loses_no_hold(binary: ServerBinary) {
     cluster.await_agreement();
     target.flushall();
     migrate(target, source).unwrap();
-    wait_for("the slot to have moved back", async || {
-        cluster.owner("{s}").port() == source.port()
-    })
-    .await;
+    let moved_back = async || cluster.owner("{s}").port() == source.port();
+    wait_for("the slot to have moved back", moved_back).await;
     cluster.await_agreement();
 }
 

@@ -65,10 +65,8 @@ async fn demoted_server_is_left_although_no_request_writes(binary: ServerBinary)
         !locked.is_ok_and(|locked| locked)
     })
     .await;
-    wait_for("the name to be taken", async || {
-        lock.try_lock().await.is_ok_and(|guard| guard.is_some())
-    })
-    .await;
+    let taken = async || lock.try_lock().await.is_ok_and(|guard| guard.is_some());
+    wait_for("the name to be taken", taken).await;
     drop(held);
 }
 

@@ -123,10 +123,8 @@ async fn waiters_change_channel_when_its_slot_moves(binary: ServerBinary) {
     if has_shards(&binary) {
         let (guard, waiter) = contended(&cluster, [&a, &b], &name).await;
         let new = first_waiter(cluster.owner(&key(&name)), &name);
-        wait_for("the new channel to be heard", async || {
-            heard_at(owner, &new) == 1
-        })
-        .await;
+        let heard = async || heard_at(owner, &new) == 1;
+        wait_for("the new channel to be heard", heard).await;
         hand_over(guard, waiter).await;
     }
     assert_all_empty([&a, &b]).await;
@@ -171,10 +169,8 @@ async fn channel_moves_with_its_shard_to_the_next_master(binary: ServerBinary) {
     let successor = cluster.await_successor(&replicas);
     guard.extend(60 * SECOND).await.unwrap();
     if has_shards(&binary) {
-        wait_for("the channel to be heard at the new master", async || {
-            heard_at(successor, &before) == 1
-        })
-        .await;
+        let heard = async || heard_at(successor, &before) == 1;
+        wait_for("the channel to be heard at the new master", heard).await;
     }
     hand_over(guard, waiter).await;
     let after = address_of_waiter(&cluster, &a, &b, &name).await;

@@ -100,9 +100,8 @@ async fn stays_left(cluster: &Cluster, old: &Server, new: &Server, of: [&Client;
     }
     assert_eq!(old.script_calls(), before);
     cluster.heal();
-    eventually_blocking("the old master to be a replica", GENEROUS, || {
-        (old.info("replication")["role"] == "slave").then_some(())
-    });
+    let replaced = || (old.info("replication")["role"] == "slave").then_some(());
+    eventually_blocking("the old master to be a replica", GENEROUS, replaced);
     cluster.await_agreement();
     assert_eq!(cluster.owner(&key(name)).port(), new.port());
     for client in of {
@@ -124,9 +123,8 @@ fn with_two_replicas(binary: &ServerBinary) -> Cluster {
     let (first, moved) = (&cluster.nodes()[0], &cluster.nodes()[4]);
     let id = first.command(&["CLUSTER", "MYID"]).unwrap().text();
     moved.command(&["CLUSTER", "REPLICATE", &id]).unwrap();
-    eventually_blocking("a second replica", GENEROUS, || {
-        (cluster.replicas_of(first).len() == 2).then_some(())
-    });
+    let joined = || (cluster.replicas_of(first).len() == 2).then_some(());
+    eventually_blocking("a second replica", GENEROUS, joined);
     cluster.await_agreement();
     cluster
 }

@@ -126,10 +126,8 @@ pub(super) fn has_shards(binary: &ServerBinary) -> bool {
 /// Waits until the server in charge knows that somebody waits for `name`.
 pub(super) async fn registered<'a>(owner: impl Fn() -> &'a Server, name: &str) {
     let queue = format!("{}:q", key(name));
-    wait_for("a waiter to register", async || {
-        owner().command(&["ZCARD", &queue]).unwrap().int() > 0
-    })
-    .await;
+    let queued = async || owner().command(&["ZCARD", &queue]).unwrap().int() > 0;
+    wait_for("a waiter to register", queued).await;
 }
 
 /// Where the first waiter for `name` is to be called, by the server in charge.

@@ -110,9 +110,8 @@ async fn many_connections_hold_no_permit_and_are_answered() {
 /// A service with one permit for all requests: `/` is done at once, `/slow` never, and `/pass` goes
 /// through if the server of the permit is away.
 fn service(client: &Client, served: &Arc<AtomicUsize>) -> Router {
-    let layer = limit(client, 1)
-        .wait(Duration::from_secs(60))
-        .until(Until::Body);
+    let layer = limit(client, 1).until(Until::Body);
+    let layer = layer.wait(Duration::from_secs(60));
     let handler = || {
         let served = Arc::clone(served);
         get(async move || {

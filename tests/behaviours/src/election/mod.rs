@@ -92,8 +92,6 @@ impl Drop for Working {
 
 /// Waits until nobody leads.
 pub async fn vacant(election: &Election) {
-    wait_for("nobody to lead", async || {
-        election.leader().await.unwrap().is_none()
-    })
-    .await;
+    let free = async || election.leader().await.unwrap().is_none();
+    wait_for("nobody to lead", free).await;
 }

@@ -50,16 +50,11 @@ async fn metrics_are_labelled_by_kind_and_class_and_never_by_name() {
             assert!(known.contains(&label.key()), "{label:?}");
             assert!(label.key() != "class" || label.value() == "tests");
         }
+        let name = name.as_str().to_owned();
         match value {
-            DebugValue::Counter(count) => {
-                *counters.entry(name.as_str().to_owned()).or_insert(0) += count
-            }
-            DebugValue::Histogram(values) => {
-                histograms.insert(name.as_str().to_owned(), values.len());
-            }
-            DebugValue::Gauge(value) => {
-                gauges.insert(name.as_str().to_owned(), value.into_inner());
-            }
+            DebugValue::Counter(count) => *counters.entry(name).or_insert(0) += count,
+            DebugValue::Histogram(values) => _ = histograms.insert(name, values.len()),
+            DebugValue::Gauge(value) => _ = gauges.insert(name, value.into_inner()),
         }
     }
     assert_eq!(counters["redlatch_acquired_total"], 4);
@@ -69,12 +64,8 @@ async fn metrics_are_labelled_by_kind_and_class_and_never_by_name() {
     assert!(counters["redlatch_renewals_total"] >= 3);
     assert!(counters["redlatch_undone_total"] >= 1);
     assert!(counters["redlatch_reconnects_total"] >= 1);
-    let gauges: Vec<_> = gauges
-        .iter()
-        .map(|(name, value)| (&**name, *value))
-        .collect();
-    let over = [("redlatch_held", 0.0), ("redlatch_waiting", 0.0)];
-    assert_eq!(gauges, over, "all that began has ended");
+    let over = ["redlatch_held", "redlatch_waiting"].map(|name| (name.to_owned(), 0.0));
+    assert_eq!(gauges, BTreeMap::from(over), "all that began has ended");
     for name in ["wait_seconds", "hold_seconds", "attempts"] {
         assert_eq!(histograms[&format!("redlatch_{name}")], 4, "{name}");
     }
@@ -247,9 +238,8 @@ fn subscriber_may_ask_the_client() {
         });
         done.send(()).unwrap();
     });
-    is_done
-        .recv_timeout(30 * SECOND)
-        .expect("the subscriber returns");
+    let returned = is_done.recv_timeout(30 * SECOND);
+    returned.expect("the subscriber returns");
 }
 
 #[tokio::test(start_paused = true)]

@@ -173,10 +173,8 @@ impl Load {
         for order in &self.orders {
             order.limit.store(order.rounds() + 2, Ordering::Relaxed);
         }
-        wait_for("all workers to get on", async || {
-            self.orders.iter().all(|order| order.is_ahead())
-        })
-        .await;
+        let all_ahead = async || self.orders.iter().all(|order| order.is_ahead());
+        wait_for("all workers to get on", all_ahead).await;
         for order in &self.orders {
             order.limit.store(u32::MAX, Ordering::Relaxed);
         }

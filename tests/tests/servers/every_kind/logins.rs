@@ -46,10 +46,8 @@ async fn outlive(binary: &ServerBinary, rights: &str) -> [Vec<String>; 2] {
             client.set_credentials(Some(&user), Some(&password));
         }
         let old = format!("app{}", n - 1);
-        wait_for("the connections to log in", async || {
-            connections(&bed.server, &old).is_empty()
-        })
-        .await;
+        let logged_in = async || connections(&bed.server, &old).is_empty();
+        wait_for("the connections to log in", logged_in).await;
         // Cuts the connections of that user.
         bed.server.command(&["ACL", "DELUSER", &old]).unwrap();
         scene.assert_held().await;
@@ -139,10 +137,8 @@ async fn outlive_at(servers: &[Server], masters: &[&Server], url: &str) -> [Clie
         present.store(n, Relaxed);
         clients[0].set_credentials(Some(&format!("app{n}")), Some(&format!("secret{n}")));
         let old = format!("app{}", n - 1);
-        wait_for("the connections to log in", async || {
-            servers.iter().all(|at| connections(at, &old).is_empty())
-        })
-        .await;
+        let logged_in = async || servers.iter().all(|at| connections(at, &old).is_empty());
+        wait_for("the connections to log in", logged_in).await;
         for server in servers {
             server.command(&["ACL", "DELUSER", &old]).unwrap();
         }

@@ -168,10 +168,8 @@ async fn every_kind_counts_once_through_a_black_hole(binary: ServerBinary) {
         rig.proxy.set_flow(Direction::ToClient, Flow::BlackHole);
         let vanished = rig.proxy.vanished();
         let answered = async {
-            wait_for("it to be answered", async || {
-                rig.proxy.vanished() > vanished
-            })
-            .await;
+            let swallowed = async || rig.proxy.vanished() > vanished;
+            wait_for("it to be answered", swallowed).await;
             for _ in 0..2 {
                 rig.proxy.cut();
                 sleep(100 * MS).await;

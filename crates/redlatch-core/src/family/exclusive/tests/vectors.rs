@@ -222,22 +222,14 @@ impl Player {
             let sent = self.acquire(registration, step["send"]["args"][8] != "", now);
             assert_eq!(sent, *call, "{title}");
         } else if let Some(until) = step.get("wait") {
-            let found = self.next(now);
-            assert!(
-                matches!(found, Step::Wait { until: found, .. } if found == moment(until)),
-                "{title}: {found:?}"
-            );
-            self.until = Some(moment(until));
+            let (until, found) = (moment(until), self.next(now));
+            let waits = matches!(found, Step::Wait { until: found, .. } if found == until);
+            assert!(waits, "{title}: {found:?}");
+            self.until = Some(until);
         } else if let Some(until) = step.get("pause") {
-            let found = self.next(now);
-            assert_eq!(
-                found,
-                Step::Pause {
-                    until: moment(until)
-                },
-                "{title}"
-            );
-            self.until = Some(moment(until));
+            let until = moment(until);
+            assert_eq!(self.next(now), Step::Pause { until }, "{title}");
+            self.until = Some(until);
         } else if step.get("subscribe").is_some() {
             assert_eq!(self.next(now), Step::Subscribe, "{title}");
         } else if let Some(over) = step.get("start_over") {
@@ -286,11 +278,8 @@ impl Player {
                 HoldState::Unknown => ("unknown", None),
                 HoldState::Lost(cause) => ("lost", Some(cause.as_str())),
             };
-            assert_eq!(
-                (json!(word), until(&self.hold)),
-                (state.clone(), step["valid_until"].clone()),
-                "{title}"
-            );
+            assert_eq!(*state, word, "{title}");
+            assert_eq!(until(&self.hold), step["valid_until"], "{title}");
             assert_eq!(cause, step.get("cause").and_then(Json::as_str), "{title}");
         } else if let Some(call) = step.get("release") {
             self.phase = Phase::Releasing;
@@ -298,11 +287,8 @@ impl Player {
         } else if let Some(outcome) = step.get("released") {
             let script = &self.object.kind.scripts.release;
             let reply = self.object.released(script, &self.answer).unwrap();
-            assert_eq!(
-                json!(word(Released::of(reply, self.resent))),
-                *outcome,
-                "{title}"
-            );
+            let released = Released::of(reply, self.resent);
+            assert_eq!(*outcome, word(released), "{title}");
         } else {
             return false;
         }

@@ -70,7 +70,11 @@ impl Plan {
             workers: usize::try_from(rng.between(workers.0, workers.1)).unwrap_or(1),
             names: usize::try_from(rng.between(1, 3)).unwrap_or(1),
             rounds: 20,
-            lease: rng.between(1_000, 6_000),
+            // A release grants no lease below 4 s ahead.
+            lease: match rng.between(1_000, 3_000) {
+                few @ ..1_600 => few + 3_000,
+                most => most,
+            },
             patience: rng.between(1_000, 10_000),
             retention: rng.between(10_000, 60_000),
             self_check: rng.chance(200),

@@ -104,7 +104,7 @@ fn simulate(depth: Depth, steps: &mut Steps) {
     // Some planted faults need more seeds than the bound by day. The simulator lists them.
     // Each night has seeds of its own; a failure names its seed.
     let (first, [seeds, faults, scenarios, ticks]) = match depth {
-        Depth::Day => (0, ["1000", "400", "60", "1"]),
+        Depth::Day => (0, ["1000", "400", "80", "1"]),
         Depth::Night => (night() * 5_000, ["5000", "2000", "150", "2"]),
     };
     let runs = format!(

@@ -1,4 +1,4 @@
-//! What most of these tests use.
+//! The imports of most of these tests.
 
 pub(crate) use redlatch_behaviours::prelude::*;
 pub(crate) use redlatch_embedded::LostReply;

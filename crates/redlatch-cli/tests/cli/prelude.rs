@@ -1,4 +1,4 @@
-//! What most of these tests use.
+//! The imports of most of these tests.
 
 pub(crate) use std::{fs, time::Duration};
 

@@ -77,19 +77,17 @@ pub(super) async fn check(client: &Client, deadline: Moment) -> Result<(), Error
     wakes.and(broadcasts)
 }
 
-/// Begins to connect for messages, and to subscribe to the channels that the end of the check
-/// confirms if messages do not go by shard. In a cluster the first master tried may be dead, and
-/// another one is tried after a third of the connect time-out. That must not add to the time of the
-/// checks. Returns the channel for broadcasts, and what keeps the subscriptions.
-fn listen_early(client: &Client) -> Option<(Arc<str>, [Listener; 2])> {
+/// Begins to connect for messages, and to subscribe to the channel for broadcasts that the end of
+/// the check confirms. In a cluster the first master tried may be dead, and another one is tried
+/// after a third of the connect time-out. That must not add to the time of the checks.
+fn listen_early(client: &Client) -> Option<(Arc<str>, Listener)> {
     let net = client.net();
     let notifies = client.0.strategy == WaitStrategy::Notify;
     let keys = client.probe_keys(&net.router.masters());
     let key = keys.first().filter(|_| notifies && keys.len() > 1)?;
     let broadcast = key.broadcast_channel();
-    let listen = |channel| net.hub.listen(channel, Arc::default());
-    let listeners = [&broadcast, &net.wakes.everywhere.channel].map(listen);
-    Some((broadcast, listeners))
+    let listener = net.hub.listen(&broadcast, Arc::default());
+    Some((broadcast, listener))
 }
 
 /// Decides whether notifications use sharded channels: if all nodes accept `SPUBLISH` and one of
@@ -109,6 +107,8 @@ async fn choose_reach(client: &Client, keys: &[Key], deadline: Moment) {
         }
         tracing::info!(target: "redlatch", %error, "wakes go over the whole cluster");
         client.net().wakes.go_by_shard(false);
+        // The end of the check confirms this channel.
+        client.net().wakes.everywhere.pin();
         return;
     }
 }

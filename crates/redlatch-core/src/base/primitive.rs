@@ -229,13 +229,13 @@ pub struct WaiterAddress<'a> {
     pub(crate) channel: &'a str,
     /// The number of the waiter's attempt.
     pub(crate) attempt: u64,
-    /// What scripts of the kind have to know of the waiter.
+    /// The owner of a waiter that is served in order, or the permits that it asks for.
     pub(crate) number: Option<u64>,
     pub(crate) order: Option<Order>,
 }
 
 impl WaiterAddress<'_> {
-    /// Adds what scripts of the kind have to know of the waiter.
+    /// Adds the number of its owner, or the permits that it asks for.
     #[must_use]
     pub fn with(mut self, number: impl Into<u64>) -> Self {
         self.number = Some(number.into());

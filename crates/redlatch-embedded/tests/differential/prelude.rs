@@ -1,4 +1,4 @@
-//! What the calls of each folder of scripts use.
+//! The imports of the calls of each folder of scripts.
 
 pub(crate) use fastrand::Rng;
 pub(crate) use redlatch_lua::Source;

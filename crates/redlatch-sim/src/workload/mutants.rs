@@ -287,7 +287,7 @@ pub(super) const SEMAPHORE: &[Mutant] = pooled![
     script!("semaphore-renewal-not-stored", POOL.renew, "call('HSET', k, unpack(write))" => ""),
     script!("semaphore-late-accepted", POOL.acquire, slow,
         "if string.sub(began, 1, 13) > ARGV[1] or" => "if"),
-    script!("semaphore-release-leaves-no-mark", POOL.release, slow,
+    script!("semaphore-release-leaves-no-mark", POOL.release, under(Fault::ReplyLost),
         "if void ~= '' and void >= now then" => "if false then"),
     script!("semaphore-part-frees-all", POOL.release,
         "verdict, left = 'released', keeps" => "verdict, left = 'released', 0"),

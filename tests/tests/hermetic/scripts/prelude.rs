@@ -1,4 +1,4 @@
-//! What most of these tests use.
+//! The imports of most of these tests.
 
 pub(super) use std::{collections::BTreeMap, convert::Infallible, fmt::Display, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What most tests of all kinds use.
+//! The imports of most tests of all kinds.
 
 pub(super) use std::time::Instant;
 
